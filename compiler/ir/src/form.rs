@@ -1,0 +1,107 @@
+//! What `lower` says about an op: the vocabulary that passes and backends share.
+//!
+//! An op describes its computation as one of a handful of forms, as plain data.
+//! Fusion decides by form, lowering builds kernel IR from forms, and no backend
+//! ever matches on an [`Op`](crate::Op). `result[i]` below is the result at the
+//! multi-index `i`.
+
+use std::sync::Arc;
+
+use crate::op::{ArgKind, Binary, Compare, DotDims, ReduceKind, Unary};
+use crate::{DType, Graph, Literal};
+
+/// The form of an op.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// A parameter of the graph: no computation.
+    Parameter,
+    /// No operands: the value follows from the index.
+    Generate(Generate),
+    /// `result[i] = f(operand0[i], operand1[i], ..)`: all shapes equal.
+    Map(ScalarFn),
+    /// `result[i] = operand[g(i)]` or a constant: no arithmetic on elements.
+    View(View),
+    /// `result[i] = operand0[clamp(starts) + i]`; operands 1.. are the rank-0 starts.
+    DynamicSlice,
+    /// Operand 0 with operand 1 written at the clamped starts, operands 2...
+    Update,
+    /// Combines operand 0 along `axes`.
+    Reduce(ReduceKind, Vec<usize>),
+    /// Index of the extreme element of operand 0 along `axis`: the first of equals.
+    ArgReduce(ArgKind, usize),
+    /// Sum of products of operands 0 and 1 over the contracted axes.
+    Contraction(DotDims),
+    /// The outputs of the graph applied to the operands.
+    Call(Arc<Graph>),
+}
+
+/// A value that follows from its index.
+#[derive(Clone, Debug)]
+pub enum Generate {
+    /// The literal's elements.
+    Constant(Literal),
+    /// `result[i] = i[axis]` converted to the result's element type.
+    Iota {
+        /// Which index counts.
+        axis: usize,
+    },
+}
+
+/// A pure function of one element of each operand.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ScalarFn {
+    /// One operand; the result has its type, but for `is_finite`, which is `bool`.
+    Unary(Unary),
+    /// Two operands of one type, which the result has too.
+    Binary(Binary),
+    /// Two operands of one type; the result is `bool`.
+    Compare(Compare),
+    /// `operand0 ? operand1 : operand2`, operand 0 `bool`.
+    Select,
+    /// `min(max(operand1, operand0), operand2)`: low, value, high.
+    Clamp,
+    /// Conversion of operand 0 to the type.
+    Convert(DType),
+}
+
+/// An index map from the result to the operand (or operands).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum View {
+    /// Operand axis `k` is result axis `axes[k]`, or has extent 1 and repeats.
+    Broadcast {
+        /// One result axis for each operand axis, strictly increasing.
+        axes: Vec<usize>,
+    },
+    /// The same elements in row-major order under another shape.
+    Reshape,
+    /// Result axis `k` is operand axis `permutation[k]`.
+    Transpose {
+        /// A permutation of the axes.
+        permutation: Vec<usize>,
+    },
+    /// Axes run backwards.
+    Reverse {
+        /// The reversed axes.
+        axes: Vec<usize>,
+    },
+    /// `operand index = start + stride * result index` on every axis.
+    Slice {
+        /// First index taken on each axis.
+        start: Vec<usize>,
+        /// Step on each axis, at least 1.
+        stride: Vec<usize>,
+    },
+    /// Operand 0 spread out by `interior` and shifted by `low` (which may be
+    /// negative) inside a field of operand 1, a scalar.
+    Pad {
+        /// Elements added before the first on each axis; negative removes.
+        low: Vec<i64>,
+        /// Elements added between neighbours on each axis.
+        interior: Vec<usize>,
+    },
+    /// The operands one after the other along `axis`.
+    Concatenate {
+        /// The joined axis.
+        axis: usize,
+    },
+}

@@ -1,0 +1,29 @@
+//! The graph IR.
+//!
+//! Types, ops, the graph over petgraph, its text format, the verifier, and the
+//! reference interpreter [`eval`]. Depends on nothing else of Kiln's, does no IO,
+//! reads no environment and keeps no globals.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`mod@graph`] | [`Graph`], [`Value`], [`Use`]: SSA, the only file that names petgraph |
+//! | [`op`] | the `ops!` list, [`op::OpDef`], one file per op family |
+//! | [`form`] | what `lower` says about an op: the vocabulary of every backend |
+
+#![forbid(unsafe_code)]
+
+mod dtype;
+pub mod form;
+pub mod graph;
+mod literal;
+pub mod op;
+mod shape;
+mod source;
+
+pub use dtype::DType;
+pub use form::Form;
+pub use graph::{Graph, NodeId, ParameterInfo, Use, Value};
+pub use literal::{Element, Literal, Scalar};
+pub use op::{InferError, Op, OpDef};
+pub use shape::{Shape, Type};
+pub use source::Source;

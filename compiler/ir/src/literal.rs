@@ -1,0 +1,322 @@
+//! Concrete values: [`Scalar`] for one element, [`Literal`] for a whole array.
+//!
+//! A literal owns dense row-major bytes and is cheap to clone. Both compare by
+//! bits, so NaNs with equal payloads are equal and −0 differs from +0: constants
+//! must never be merged by value.
+
+use std::fmt;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+
+use crate::{DType, Type};
+
+/// One element, as its bit pattern in the low bits of a `u64`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Scalar {
+    dtype: DType,
+    bits: u64,
+}
+
+impl Scalar {
+    /// From a bit pattern; bits above the type's width must be zero.
+    pub fn from_bits(dtype: DType, bits: u64) -> Scalar {
+        debug_assert!(dtype.size() == 8 || bits >> (dtype.size() * 8) == 0);
+        Scalar { dtype, bits }
+    }
+
+    /// The value of `x` converted to `dtype` by the rules of `convert`
+    /// (`docs/numerics.md`): floats round to nearest even; to an integer they
+    /// truncate and saturate, NaN becomes 0; to `bool`, non-zero is true.
+    pub fn from_f64(dtype: DType, x: f64) -> Scalar {
+        let bits = match dtype {
+            DType::Bool => (x != 0.0) as u64,
+            DType::I8 => x as i8 as u8 as u64,
+            DType::I16 => x as i16 as u16 as u64,
+            DType::I32 => x as i32 as u32 as u64,
+            DType::I64 => x as i64 as u64,
+            DType::U8 => x as u8 as u64,
+            DType::U16 => x as u16 as u64,
+            DType::U32 => x as u32 as u64,
+            DType::U64 => x as u64,
+            DType::F16 => f16::from_f64(x).to_bits() as u64,
+            DType::BF16 => bf16::from_f64(x).to_bits() as u64,
+            DType::F32 => (x as f32).to_bits() as u64,
+            DType::F64 => x.to_bits(),
+        };
+        Scalar { dtype, bits }
+    }
+
+    /// The integer `x` converted to `dtype`: integers wrap, floats round once.
+    pub fn from_i128(dtype: DType, x: i128) -> Scalar {
+        let bits = match dtype {
+            DType::Bool => (x != 0) as u64,
+            DType::I8 | DType::U8 => x as u8 as u64,
+            DType::I16 | DType::U16 => x as u16 as u64,
+            DType::I32 | DType::U32 => x as u32 as u64,
+            DType::I64 | DType::U64 => x as u64,
+            // An i128 may not fit an f64 exactly, so narrower floats go by way of
+            // their own conversion where one exists. For |x| < 2^53 both agree.
+            DType::F16 | DType::BF16 => return round_half(dtype, x),
+            DType::F32 => (x as f32).to_bits() as u64,
+            DType::F64 => (x as f64).to_bits(),
+        };
+        Scalar { dtype, bits }
+    }
+
+    /// A `bool` scalar.
+    pub fn bool(x: bool) -> Scalar {
+        Scalar { dtype: DType::Bool, bits: x as u64 }
+    }
+
+    /// Zero of the type (`false` for `bool`).
+    pub fn zero(dtype: DType) -> Scalar {
+        Scalar { dtype, bits: 0 }
+    }
+
+    /// One of the type (`true` for `bool`).
+    pub fn one(dtype: DType) -> Scalar {
+        Scalar::from_i128(dtype, 1)
+    }
+
+    /// The element type.
+    pub fn dtype(self) -> DType {
+        self.dtype
+    }
+
+    /// The bit pattern.
+    pub fn bits(self) -> u64 {
+        self.bits
+    }
+
+    /// The value as an `f64`: exact for every type but 64-bit integers, which round.
+    pub fn as_f64(self) -> f64 {
+        match self.dtype {
+            DType::F16 => f16::from_bits(self.bits as u16).to_f64(),
+            DType::BF16 => bf16::from_bits(self.bits as u16).to_f64(),
+            DType::F32 => f32::from_bits(self.bits as u32) as f64,
+            DType::F64 => f64::from_bits(self.bits),
+            _ => self.as_i128().expect("not a float") as f64,
+        }
+    }
+
+    /// The exact value of an integer or `bool`; `None` for floats.
+    pub fn as_i128(self) -> Option<i128> {
+        Some(match self.dtype {
+            DType::Bool | DType::U8 | DType::U16 | DType::U32 | DType::U64 => self.bits as i128,
+            DType::I8 => self.bits as i8 as i128,
+            DType::I16 => self.bits as i16 as i128,
+            DType::I32 => self.bits as i32 as i128,
+            DType::I64 => self.bits as i64 as i128,
+            _ => return None,
+        })
+    }
+}
+
+/// `x` rounded once (to nearest even) to a half type.
+fn round_half(dtype: DType, x: i128) -> Scalar {
+    // Above 2^24 only the leading bits matter: keep them and a sticky bit, so
+    // that the one rounding below sees which side of a tie it is on.
+    let (mut m, mut e) = (x.unsigned_abs(), 0);
+    while m >= 1 << 40 {
+        m = (m >> 1) | (m & 1);
+        e += 1;
+    }
+    let y = (m as f64) * 2f64.powi(e) * if x < 0 { -1.0 } else { 1.0 };
+    Scalar::from_f64(dtype, y)
+}
+
+impl fmt::Display for Scalar {
+    /// As the text format writes it: shortest decimal that reads back to the
+    /// same bits; `nan` only for the canonical quiet NaN, else `0x…` bits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.dtype == DType::Bool {
+            return write!(f, "{}", self.bits != 0);
+        }
+        if let Some(i) = self.as_i128() {
+            return write!(f, "{i}");
+        }
+        let x = self.as_f64();
+        if x.is_nan() {
+            let canonical = Scalar::from_f64(self.dtype, f64::NAN);
+            return if *self == canonical {
+                f.write_str("nan")
+            } else {
+                write!(f, "0x{:x}", self.bits)
+            };
+        }
+        if x.is_infinite() {
+            return f.write_str(if x > 0.0 { "inf" } else { "-inf" });
+        }
+        match self.dtype {
+            DType::F64 => write!(f, "{x:?}"),
+            // f16 and bf16 values are f32 values; f32's shortest decimal reads
+            // back through f64 and rounds to the same half.
+            _ => write!(f, "{:?}", x as f32),
+        }
+    }
+}
+
+impl fmt::Debug for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}{}", self.dtype)
+    }
+}
+
+/// A Rust type that is the in-memory form of one [`DType`].
+///
+/// `bool` is not among them: its bytes must be 0 or 1, which bytes from
+/// elsewhere need not be. [`Literal`] has its own constructors for it.
+pub trait Element: Copy + Send + Sync + 'static {
+    /// The element type whose memory form this is.
+    const DTYPE: DType;
+    /// The bit pattern, zero-extended.
+    fn to_bits64(self) -> u64;
+    /// From the low bits of `bits`.
+    fn from_bits64(bits: u64) -> Self;
+}
+
+macro_rules! element {
+    ($($t:ty, $d:ident, |$x:ident| $to:expr, |$b:ident| $from:expr;)*) => {$(
+        impl Element for $t {
+            const DTYPE: DType = DType::$d;
+            fn to_bits64(self) -> u64 { let $x = self; $to }
+            fn from_bits64($b: u64) -> Self { $from }
+        }
+    )*};
+}
+
+element! {
+    i8, I8, |x| x as u8 as u64, |b| b as i8;
+    i16, I16, |x| x as u16 as u64, |b| b as i16;
+    i32, I32, |x| x as u32 as u64, |b| b as i32;
+    i64, I64, |x| x as u64, |b| b as i64;
+    u8, U8, |x| x as u64, |b| b as u8;
+    u16, U16, |x| x as u64, |b| b as u16;
+    u32, U32, |x| x as u64, |b| b as u32;
+    u64, U64, |x| x, |b| b;
+    f16, F16, |x| x.to_bits() as u64, |b| f16::from_bits(b as u16);
+    bf16, BF16, |x| x.to_bits() as u64, |b| bf16::from_bits(b as u16);
+    f32, F32, |x| x.to_bits() as u64, |b| f32::from_bits(b as u32);
+    f64, F64, |x| x.to_bits(), |b| f64::from_bits(b);
+    bool, Bool, |x| x as u64, |b| b != 0;
+}
+
+/// A dense row-major array with its type.
+#[derive(Clone)]
+pub struct Literal {
+    ty: Type,
+    bytes: Arc<[u8]>,
+}
+
+impl Literal {
+    /// An array of the type `ty` whose element `i` (row-major) is `f(i)`.
+    ///
+    /// # Panics
+    /// If `f` returns a scalar of another element type.
+    pub fn from_fn(ty: Type, mut f: impl FnMut(usize) -> Scalar) -> Literal {
+        let (dtype, size) = (ty.dtype, ty.dtype.size());
+        let mut bytes = Vec::with_capacity(ty.bytes());
+        for i in 0..ty.elements() {
+            let s = f(i);
+            assert_eq!(s.dtype(), dtype, "element type of a literal");
+            bytes.extend_from_slice(&s.bits().to_le_bytes()[..size]);
+        }
+        Literal::from_bytes(ty, &bytes)
+    }
+
+    /// An array holding a copy of `bytes`.
+    ///
+    /// # Panics
+    /// If the byte count is not the type's, or a `bool` byte is neither 0 nor 1.
+    pub fn from_bytes(ty: Type, bytes: &[u8]) -> Literal {
+        assert_eq!(bytes.len(), ty.bytes(), "byte count of a literal of type {ty}");
+        if ty.dtype == DType::Bool {
+            assert!(bytes.iter().all(|&b| b <= 1), "bool bytes are 0 or 1");
+        }
+        Literal { ty, bytes: bytes.into() }
+    }
+
+    /// An array of the elements `data` in row-major order.
+    ///
+    /// # Panics
+    /// If the count is not the product of `shape`.
+    pub fn from_slice<T: Element>(shape: impl Into<crate::Shape>, data: &[T]) -> Literal {
+        let ty = Type::new(T::DTYPE, shape);
+        assert_eq!(data.len(), ty.elements(), "element count of a literal of type {ty}");
+        Literal::from_fn(ty, |i| Scalar::from_bits(T::DTYPE, data[i].to_bits64()))
+    }
+
+    /// A rank-0 array.
+    pub fn scalar(value: Scalar) -> Literal {
+        Literal::splat(Type::scalar(value.dtype()), value)
+    }
+
+    /// An array whose elements are all `value`.
+    pub fn splat(ty: Type, value: Scalar) -> Literal {
+        Literal::from_fn(ty, |_| value)
+    }
+
+    /// The type.
+    pub fn ty(&self) -> &Type {
+        &self.ty
+    }
+
+    /// The dense row-major bytes, little-endian.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Element `i` in row-major order.
+    pub fn get(&self, i: usize) -> Scalar {
+        let size = self.ty.dtype.size();
+        let mut word = [0; 8];
+        word[..size].copy_from_slice(&self.bytes()[i * size..(i + 1) * size]);
+        Scalar::from_bits(self.ty.dtype, u64::from_le_bytes(word))
+    }
+
+    /// The elements in row-major order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Scalar> + '_ {
+        (0..self.ty.elements()).map(|i| self.get(i))
+    }
+
+    /// The elements as a vector of their Rust type, or `None` if `T` is another type.
+    pub fn to_vec<T: Element>(&self) -> Option<Vec<T>> {
+        (T::DTYPE == self.ty.dtype).then(|| self.iter().map(|s| T::from_bits64(s.bits())).collect())
+    }
+
+    /// The same elements under another shape of as many elements.
+    ///
+    /// # Panics
+    /// If the element counts differ.
+    pub fn reshaped(&self, shape: impl Into<crate::Shape>) -> Literal {
+        let ty = self.ty.with_shape(shape);
+        assert_eq!(ty.elements(), self.ty.elements(), "elements of a reshaped literal");
+        Literal { ty, bytes: self.bytes.clone() }
+    }
+}
+
+impl PartialEq for Literal {
+    fn eq(&self, other: &Literal) -> bool {
+        self.ty == other.ty && self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Literal {}
+
+impl std::hash::Hash for Literal {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.ty.hash(state);
+        self.bytes().hash(state);
+    }
+}
+
+impl fmt::Debug for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{{", self.ty)?;
+        for (i, s) in self.iter().take(16).enumerate() {
+            write!(f, "{}{s}", if i > 0 { ", " } else { "" })?;
+        }
+        f.write_str(if self.ty.elements() > 16 { ", …}" } else { "}" })
+    }
+}

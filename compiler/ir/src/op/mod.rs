@@ -1,0 +1,251 @@
+//! The ops.
+//!
+//! [`ops!`] is the one list: a row makes the variant of [`Op`], its conversion,
+//! its dispatch, its text names and its place in the conformance walk. Each row's
+//! payload implements [`OpDef`] in its family file. No method of `OpDef` has a
+//! default, so what an op does not have is written down with the reason.
+//!
+//! How to add one: `docs/add-an-op.md`.
+
+mod attr;
+mod contraction;
+mod control;
+mod dynamic;
+mod elementwise;
+mod generate;
+mod movement;
+mod reduce;
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+pub use attr::{Attr, Attrs};
+pub use contraction::{DotDims, DotGeneral};
+pub use control::{Call, Parameter};
+pub use dynamic::{DynamicSlice, DynamicUpdateSlice};
+pub use elementwise::{Binary, Clamp, Compare, Convert, Select, Unary};
+pub use generate::{Constant, Iota};
+pub use movement::{Broadcast, Concatenate, Pad, Reshape, Reverse, Slice, Transpose};
+pub use reduce::{ArgKind, ArgReduce, Reduce, ReduceKind};
+
+use crate::{Form, Literal, Type};
+
+/// What every op defines.
+pub trait OpDef: Sized {
+    /// The name in the text format and in messages, such as `exp`.
+    fn name(&self) -> &'static str;
+
+    /// The attributes as the text format prints them: everything the op holds
+    /// that its result types do not already say.
+    fn attrs(&self) -> Attrs;
+
+    /// The op called `name` with these attributes and annotated result types, or
+    /// what is wrong with them. `None` when no op of this payload has that name.
+    fn parse(name: &str, attrs: &mut Attrs, results: &[Type]) -> Option<Result<Self, String>>;
+
+    /// The result types for operands of these types.
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError>;
+
+    /// The definition of the op: plain loops over elements, sharing no code with
+    /// `lower` or any backend. Operands and results have the inferred types.
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal>;
+
+    /// Whose buffer the result may take.
+    fn share(&self) -> Share;
+
+    /// The computation as data.
+    fn lower(&self) -> Form;
+
+    /// Programs that together exercise everything the op does: each element type
+    /// it accepts, ranks 0 to 4, empty and one-element axes, every attribute.
+    fn samples() -> Vec<Sample>;
+}
+
+/// Result types of a node.
+pub type Types = SmallVec<[Type; 1]>;
+
+/// Which operand's buffer a result may take when nobody reads it later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Share {
+    /// None.
+    Never,
+    /// Any operand with as many bytes per element and the same shape: element `i`
+    /// of the result is written after element `i` of each operand was read, and
+    /// no other element is read for it.
+    Elementwise,
+    /// Operand 0: the result is its bytes, unchanged.
+    Bytes,
+    /// Operand 0: the result is its bytes, partly overwritten.
+    Update,
+}
+
+/// One program of the conformance walk: an op on operands of given types.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The op.
+    pub op: Op,
+    /// Its operand types.
+    pub operands: Vec<Type>,
+    /// From where random operand elements are drawn.
+    pub domain: Domain,
+}
+
+/// A set from which random elements are drawn.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Domain {
+    /// Every bit pattern: special values, subnormals and extremes included.
+    Any,
+    /// Small values of magnitude at most about 4, integers exact.
+    Small,
+    /// Floats in `(low, high)`; integers likewise.
+    Range(f64, f64),
+}
+
+/// Operand types that an op does not accept.
+///
+/// The message names the op, what was given and what was wanted.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{op}: {message}")]
+pub struct InferError {
+    op: &'static str,
+    message: String,
+}
+
+impl InferError {
+    /// An error of the op called `op`.
+    pub fn new(op: &'static str, message: impl Into<String>) -> InferError {
+        InferError { op, message: message.into() }
+    }
+
+    /// The op's name.
+    pub fn op(&self) -> &'static str {
+        self.op
+    }
+
+    /// The message without the op's name.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+macro_rules! ops {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// An operation. Closed: see the module's documentation.
+        #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+        pub enum Op {
+            $($(#[$doc])* $name($name),)*
+        }
+
+        $(impl From<$name> for Op {
+            fn from(op: $name) -> Op {
+                Op::$name(op)
+            }
+        })*
+
+        impl Op {
+            /// The name in the text format and in messages.
+            pub fn name(&self) -> &'static str {
+                match self { $(Op::$name(op) => op.name(),)* }
+            }
+
+            /// The attributes as the text format prints them.
+            pub fn attrs(&self) -> Attrs {
+                match self { $(Op::$name(op) => op.attrs(),)* }
+            }
+
+            /// The op called `name`; `None` when there is none of that name.
+            pub fn parse(
+                name: &str,
+                attrs: &mut Attrs,
+                results: &[Type],
+            ) -> Option<Result<Op, String>> {
+                $(if let Some(op) = <$name as OpDef>::parse(name, attrs, results) {
+                    return Some(op.map(Op::$name));
+                })*
+                None
+            }
+
+            /// See [`OpDef::infer`].
+            ///
+            /// # Errors
+            /// If the op does not accept operands of these types.
+            pub fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+                match self { $(Op::$name(op) => op.infer(operands),)* }
+            }
+
+            /// See [`OpDef::eval`].
+            pub fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+                match self { $(Op::$name(op) => op.eval(operands, results),)* }
+            }
+
+            /// See [`OpDef::share`].
+            pub fn share(&self) -> Share {
+                match self { $(Op::$name(op) => op.share(),)* }
+            }
+
+            /// See [`OpDef::lower`].
+            pub fn lower(&self) -> Form {
+                match self { $(Op::$name(op) => op.lower(),)* }
+            }
+
+            /// The samples of every op, with the name of the row each comes from.
+            pub fn samples() -> Vec<(&'static str, Vec<Sample>)> {
+                vec![$((stringify!($name), <$name as OpDef>::samples()),)*]
+            }
+        }
+    };
+}
+
+ops! {
+    /// A parameter of the graph.
+    Parameter,
+    /// A literal.
+    Constant,
+    /// Counts along an axis.
+    Iota,
+    /// One operand, elementwise.
+    Unary,
+    /// Two operands, elementwise.
+    Binary,
+    /// Two operands to `bool`, elementwise.
+    Compare,
+    /// Chooses between two values, elementwise.
+    Select,
+    /// Limits a value from both sides, elementwise.
+    Clamp,
+    /// Changes the element type.
+    Convert,
+    /// Repeats along new axes and axes of extent 1.
+    Broadcast,
+    /// The same elements under another shape.
+    Reshape,
+    /// Permutes axes.
+    Transpose,
+    /// Runs axes backwards.
+    Reverse,
+    /// Takes a strided box.
+    Slice,
+    /// Surrounds and spreads with a value.
+    Pad,
+    /// Joins along an axis.
+    Concatenate,
+    /// Takes a box at a start known at run time.
+    DynamicSlice,
+    /// Overwrites a box at a start known at run time.
+    DynamicUpdateSlice,
+    /// Combines along axes.
+    Reduce,
+    /// Finds the extreme element along an axis.
+    ArgReduce,
+    /// Sum of products.
+    DotGeneral,
+    /// Applies another graph.
+    Call,
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
