@@ -1,0 +1,200 @@
+//! Kernel IR: one loop-level form for every backend.
+//!
+//! A [`Kernel`] is what one launch computes: typed scalar expressions over an
+//! iteration space, with every memory access an index map into an argument. It
+//! says nothing of vectors, threads or tiles; those are the backend's choice, and
+//! whatever it chooses the bits of the results are the same, because the order of
+//! every floating-point reduction is fixed here by [`Tree`].
+//!
+//! ```text
+//! softmax of f32[4096,1024], one kernel:
+//!   points [4096], lanes inner
+//!   stage inner 1024: s0 = reduce_max load a0[1024*p0 + r]
+//!   stage inner 1024: keep k0 = exp(load a0[1024*p0 + r] - s0); s1 = reduce_sum k0
+//!   stage inner 1024: store a1[1024*p0 + r] = k0 / s1
+//! ```
+//!
+//! Expressions hold only primitive arithmetic: `exp`, `tanh` and their kind are
+//! expanded by [`crate::math`] while lowering, so that all backends agree.
+
+pub mod expr;
+pub mod index;
+
+use kiln_ir::DType;
+use kiln_ir::op::{ArgKind, ReduceKind};
+
+pub use expr::{Expr, ExprId, Exprs};
+pub use index::{Axis, Index, Term};
+
+/// What one launch computes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Kernel {
+    /// Which ops it holds, for people: `exp_add_reduce_sum`. Takes no part in
+    /// deduplication (see `kernel::structure`).
+    pub name: String,
+    /// Buffers, in the order in which a launch passes them.
+    pub arguments: Vec<Argument>,
+    /// The computation.
+    pub body: Body,
+}
+
+/// A buffer that a kernel is given: dense elements of one type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Argument {
+    /// Element type.
+    pub dtype: DType,
+    /// Number of elements.
+    pub elements: u64,
+    /// Whether it is read.
+    pub reads: bool,
+    /// Whether it is written. When a read argument is passed the same buffer as a
+    /// written one, every element is read before and only where it is written.
+    pub writes: bool,
+}
+
+/// The computation of a kernel.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Body {
+    /// Independent points, each of which runs a list of stages.
+    Loops(Loops),
+    /// Sums of products with computed operands and a computed result.
+    Contraction(Contraction),
+}
+
+/// A box of independent points; each runs the stages in order.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Loops {
+    /// Extents of the box, outermost first: axes `Axis::Point(0..)`. Empty: one point.
+    pub points: Vec<u64>,
+    /// Which axis neighbouring vector lanes run along.
+    pub lanes: Lanes,
+    /// All expressions of all stages.
+    pub exprs: Exprs,
+    /// Run in order at each point.
+    pub stages: Vec<Stage>,
+}
+
+/// Which axis vector lanes run along.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Lanes {
+    /// Along the last point axis: each lane is a point.
+    Points,
+    /// Along the inner axis of each stage: lanes share a point.
+    Inner,
+}
+
+/// One pass over the inner axis at a point.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Stage {
+    /// Extent of `Axis::Inner`. 1 for work done once at a point.
+    pub inner: u64,
+    /// When set, the inner axis is one chunk of a longer one: at point index `p`
+    /// of the named point axis only `min(inner, total - p * inner)` steps run.
+    pub ragged: Option<Ragged>,
+    /// Row arrays filled by this stage: element `r` of array `.0` becomes `.1`.
+    /// Later stages of the same point read them by `Expr::Kept`.
+    pub keeps: Vec<(u32, ExprId)>,
+    /// Values combined over the inner axis.
+    pub reductions: Vec<Reduction>,
+    /// Elements written at each step.
+    pub stores: Vec<Store>,
+}
+
+/// See [`Stage::ragged`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ragged {
+    /// The point axis that counts chunks.
+    pub axis: u32,
+    /// Extent of the whole axis.
+    pub total: u64,
+}
+
+/// A value combined over the inner axis of a stage into a slot of the point.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Reduction {
+    /// How.
+    pub combine: Combine,
+    /// What: evaluated at each step. Its type is the accumulator's.
+    pub value: ExprId,
+    /// Where the result goes; read by `Expr::Slot` in later stages. An
+    /// arg-reduction's slot holds the step number as `i64`.
+    pub slot: u32,
+    /// In which order floating-point values combine.
+    pub tree: Tree,
+}
+
+/// How a reduction combines.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Combine {
+    /// By an associative function.
+    Value(ReduceKind),
+    /// The step of the extreme value: the first of equals, the first NaN.
+    Arg(ArgKind),
+}
+
+/// The order of a reduction, a function of its extent alone.
+///
+/// Step `r` of `0..n` belongs to chunk `r / chunk` and, within the chunk, to lane
+/// `r % lanes`. Each lane starts at the identity and combines its steps in
+/// increasing order; the lanes of a chunk combine by halving (lane `l` with
+/// `l + lanes/2`, then `/4`, ..); chunks combine in increasing order, starting at
+/// the identity.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Tree {
+    /// A power of two; 1 when lanes run along points.
+    pub lanes: u32,
+    /// Steps of a chunk, a multiple of `lanes`.
+    pub chunk: u64,
+}
+
+impl Tree {
+    /// The tree of a reduction over `extent` steps.
+    ///
+    /// 64 lanes keep four 512-bit accumulators of `f32` in flight, which hides the
+    /// latency of addition; short rows use 16 so that few lanes idle. Chunks are the
+    /// unit that a long reduction is split by between threads.
+    pub fn of(extent: u64, lanes: Lanes) -> Tree {
+        match lanes {
+            Lanes::Points => Tree { lanes: 1, chunk: 1024 },
+            Lanes::Inner => Tree { lanes: if extent >= 512 { 64 } else { 16 }, chunk: 1 << 15 },
+        }
+    }
+}
+
+/// A write of one element.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Store {
+    /// Which argument.
+    pub argument: u32,
+    /// Element number. Different steps and points write different elements.
+    pub index: Index,
+    /// The element, of the argument's type.
+    pub value: ExprId,
+}
+
+/// `out[b, i, j] = f(sum over k of lhs[b, i, k] * rhs[b, k, j], ..)`.
+///
+/// Each sum runs over increasing `k` from zero in the accumulator's type, with
+/// one fused multiply-add a step for floats, whatever the tiling.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Contraction {
+    /// Extents of the batch axes: `Axis::Point(0..)`.
+    pub batch: Vec<u64>,
+    /// Rows of the result: `Axis::Row`.
+    pub m: u64,
+    /// Columns of the result: `Axis::Column`.
+    pub n: u64,
+    /// Extent of the sum: `Axis::Inner`.
+    pub k: u64,
+    /// Type of the sum; `f32` for the half types.
+    pub accumulator: DType,
+    /// All expressions.
+    pub exprs: Exprs,
+    /// Left factor over (`Point`, `Row`, `Inner`), of the accumulator's type.
+    pub lhs: ExprId,
+    /// Right factor over (`Point`, `Inner`, `Column`), of the accumulator's type.
+    pub rhs: ExprId,
+    /// Written at each (`Point`, `Row`, `Column`); values read the finished sum by
+    /// `Expr::Sum`.
+    pub stores: Vec<Store>,
+}

@@ -1,0 +1,100 @@
+//! Fusion groups: which nodes become one kernel.
+//!
+//! A [`Fusion`] partitions the work of a graph into [`Group`]s. The graph itself
+//! stays as it is; a group is a view of it. A cheap node may be a member of several
+//! groups and is then recomputed in each.
+//!
+//! What every group promises, and lowering relies on (`check` verifies it):
+//!
+//! 1. Members are in topological order, and contain no parameter and no call.
+//! 2. An operand of a member is a member, or an *input*: a parameter, a constant
+//!    with more than one distinct element, or a root of another group.
+//! 3. Groups do not depend on each other in a circle.
+//! 4. What its [`Kind`] says.
+
+use kiln_ir::{Graph, NodeId, Shape, Value};
+
+/// A fused graph: groups in a topological order.
+#[derive(Clone, Debug, Default)]
+pub struct Fusion {
+    /// The groups. A group reads only parameters, constants and roots of earlier groups.
+    pub groups: Vec<Group>,
+}
+
+/// Nodes computed together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// The nodes, in topological order.
+    pub members: Vec<NodeId>,
+    /// The values written to memory: read by other groups or returned.
+    pub roots: Vec<Value>,
+    /// What the group iterates over.
+    pub kind: Kind,
+}
+
+/// What a group iterates over, and which forms its members have.
+///
+/// *Pointwise* below means: of form `Map`, `View`, `Generate` or `DynamicSlice`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// One root that is a `Reshape` of an input: the same bytes, no kernel.
+    Alias,
+    /// All members are pointwise; all roots have the shape.
+    Map {
+        /// The iteration space.
+        space: Shape,
+    },
+    /// A program over rows. Reductions (`Reduce`, `ArgReduce`) among the members all
+    /// reduce an operand of shape `space` along `axes`; everything else is pointwise.
+    /// A member depends on a reduction only at its own row: every path from a
+    /// reduction leads through maps on `space.without(axes)`, broadcasts (and
+    /// reshapes that only add or remove axes of extent 1) back to `space` along the
+    /// kept axes, and maps on `space`. Roots have shape `space`, or
+    /// `space.without(axes)`, or that with axes of extent 1 put back.
+    Rows {
+        /// The shape that is reduced.
+        space: Shape,
+        /// The reduced axes, strictly increasing, none when the shape is rank 0.
+        axes: Vec<usize>,
+    },
+    /// One contraction. Other members either feed its operands (pointwise, from
+    /// inputs), or follow it (maps on its result's shape whose other operands are
+    /// pointwise from inputs). Roots have the contraction's result shape.
+    Contraction {
+        /// The `dot_general` node.
+        dot: NodeId,
+    },
+    /// One `dynamic_update_slice` whose operand 0 is an input. Other members are
+    /// pointwise and feed its update and starts. The one root is its result, and
+    /// only the updated box is computed: memory must already hold operand 0, by
+    /// sharing its buffer or by a copy made first.
+    Update {
+        /// The `dynamic_update_slice` node.
+        node: NodeId,
+    },
+    /// Several groups of kind `Map` or `Rows` run as one launch. They do not depend
+    /// on each other.
+    Together {
+        /// The parts; `members` and `roots` of the whole are theirs in order.
+        parts: Vec<Group>,
+    },
+}
+
+impl Group {
+    /// The values read from memory, each once, in order of first use.
+    ///
+    /// Operands of members that are not members themselves, but for constants with
+    /// one element, which are part of the code.
+    pub fn inputs(&self, graph: &Graph) -> Vec<Value> {
+        let members: hashbrown::HashSet<NodeId> = self.members.iter().copied().collect();
+        let mut inputs = Vec::new();
+        for &node in &self.members {
+            for value in graph.operands(node) {
+                if !members.contains(&value.node) && !inputs.contains(&value) {
+                    inputs.push(value);
+                }
+            }
+        }
+        inputs
+    }
+}
