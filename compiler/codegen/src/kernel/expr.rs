@@ -5,10 +5,15 @@
 //! expressions are one ([`Exprs::add`] interns), so a value used twice at the same
 //! index is computed once.
 //!
-//! Arithmetic is on `f32`, `f64`, integers and `bool` only: the half types exist
-//! for loads, stores and `Convert`, and lowering rounds after every op. `f32` and
-//! `f64` operations are IEEE 754 with round to nearest even and subnormals kept;
-//! nothing is contracted, reassociated or assumed finite.
+//! Arithmetic is on `f32`, `f64` and integers only. Half types may appear where
+//! bits move: `Const`, `Load`, `Kept`, `Select`, `Bitcast`, `Convert` and stores;
+//! lowering computes in `f32` and rounds after every op. `bool` knows `Not`, `And`,
+//! `Or`, `Xor`, comparisons, `Select` and `Convert`. `f32` and `f64` operations are
+//! IEEE 754 with round to nearest even and subnormals kept; nothing is contracted,
+//! reassociated or assumed finite.
+//!
+//! An expression that does not depend on `Axis::Inner` has one value at a point: a
+//! backend computes it once, before the loop.
 
 use hashbrown::HashMap;
 use kiln_ir::{DType, Scalar};

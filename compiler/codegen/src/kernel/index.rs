@@ -4,6 +4,19 @@
 //! affine in the axes; reshapes that do not collapse add quotients and remainders,
 //! and dynamic slices add values known only at run time. Arithmetic is exact in
 //! `i64`; [`Index::range`] bounds it, which is what lets a backend use 32 bits.
+//!
+//! Quotients and remainders simplify as they are made, by what the ranges of the
+//! axes allow, and two rules put them together again:
+//!
+//! ```text
+//! (1024*p0 + p1) / 1024  =  p0            0 <= p1 < 1024
+//! d*(x/d) + x%d          =  x
+//! c*((x/c)%b) + x%c      =  x%(b*c)
+//! ```
+//!
+//! so that a reshape followed by its inverse leaves nothing behind.
+
+use std::fmt;
 
 use super::ExprId;
 
@@ -43,6 +56,53 @@ pub struct Index {
     pub terms: Vec<(Term, i64)>,
 }
 
+/// How far each axis runs: `0 <= axis < extent`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Extents {
+    /// Of `Axis::Point(0..)`.
+    pub points: Vec<u64>,
+    /// Of `Axis::Inner`.
+    pub inner: u64,
+    /// Of `Axis::Row`.
+    pub row: u64,
+    /// Of `Axis::Column`.
+    pub column: u64,
+}
+
+impl Extents {
+    /// The extent of one axis.
+    pub fn of(&self, axis: Axis) -> u64 {
+        match axis {
+            Axis::Point(p) => self.points[p as usize],
+            Axis::Inner => self.inner,
+            Axis::Row => self.row,
+            Axis::Column => self.column,
+        }
+    }
+}
+
+impl Term {
+    /// Least and greatest value, both reached unless a quotient or remainder is in play.
+    fn range(&self, extents: &Extents) -> (i64, i64) {
+        match self {
+            Term::Axis(axis) => (0, extents.of(*axis).saturating_sub(1) as i64),
+            Term::Quotient(index, divisor) => {
+                let (low, high) = index.range(extents);
+                (low.div_euclid(*divisor), high.div_euclid(*divisor))
+            }
+            Term::Remainder(index, divisor) => {
+                let (low, high) = index.range(extents);
+                if low.div_euclid(*divisor) == high.div_euclid(*divisor) {
+                    (low.rem_euclid(*divisor), high.rem_euclid(*divisor))
+                } else {
+                    (0, divisor - 1)
+                }
+            }
+            Term::Dynamic(_, low, high) => (*low, *high),
+        }
+    }
+}
+
 impl Index {
     /// A constant.
     pub fn constant(constant: i64) -> Index {
@@ -51,6 +111,522 @@ impl Index {
 
     /// An axis.
     pub fn axis(axis: Axis) -> Index {
-        Index { constant: 0, terms: vec![(Term::Axis(axis), 1)] }
+        Index::term(Term::Axis(axis))
+    }
+
+    /// One term.
+    pub fn term(term: Term) -> Index {
+        Index { constant: 0, terms: vec![(term, 1)] }
+    }
+
+    /// The value, if it is the same everywhere.
+    pub fn as_constant(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.constant)
+    }
+
+    // --- arithmetic -----------------------------------------------------
+
+    /// The sum.
+    pub fn add(&self, other: &Index) -> Index {
+        let mut sum = self.clone();
+        sum.constant += other.constant;
+        for (term, factor) in &other.terms {
+            sum.push(term.clone(), *factor);
+        }
+        sum.recombine();
+        sum
+    }
+
+    /// The sum with a constant.
+    pub fn offset(&self, by: i64) -> Index {
+        Index { constant: self.constant + by, terms: self.terms.clone() }
+    }
+
+    /// The product with a constant.
+    pub fn scale(&self, by: i64) -> Index {
+        if by == 0 {
+            return Index::default();
+        }
+        let terms = self.terms.iter().map(|(t, f)| (t.clone(), f * by)).collect();
+        Index { constant: self.constant * by, terms }
+    }
+
+    /// The floor of the quotient by a positive constant.
+    pub fn quotient(&self, divisor: i64, extents: &Extents) -> Index {
+        let (whole, rest) = self.divide(divisor, extents);
+        if rest.fits_below(divisor, extents) {
+            return whole;
+        }
+        // floor((g*x + c) / (g*d)) = floor((x + floor(c/g)) / d)
+        let (x, g) = rest.reduced(divisor);
+        let d = divisor / g;
+        let term = match x.as_term() {
+            Some(Term::Quotient(y, e)) => Term::Quotient(y.clone(), e * d),
+            // (y % (d*e)) / d = (y / d) % e
+            Some(Term::Remainder(y, m)) if m % d == 0 => {
+                return whole.add(&y.quotient(d, extents).remainder(m / d, extents));
+            }
+            _ => Term::Quotient(Box::new(x), d),
+        };
+        whole.add(&Index::term(term))
+    }
+
+    /// The remainder, not negative, by a positive constant.
+    pub fn remainder(&self, divisor: i64, extents: &Extents) -> Index {
+        let (_, rest) = self.divide(divisor, extents);
+        if rest.fits_below(divisor, extents) {
+            return rest;
+        }
+        // (g*x + c) % (g*d) = g*((x + floor(c/g)) % d) + c % g
+        let (x, g) = rest.reduced(divisor);
+        let d = divisor / g;
+        let term = match x.as_term() {
+            Some(Term::Remainder(y, m)) if m % d == 0 => {
+                return y.remainder(d, extents).scale(g).offset(rest.constant.rem_euclid(g));
+            }
+            _ => Term::Remainder(Box::new(x), d),
+        };
+        Index { constant: rest.constant.rem_euclid(g), terms: vec![(term, g)] }
+    }
+
+    /// `self = divisor * .0 + .1` with a `.1` that is never negative.
+    ///
+    /// Factors are split into multiples of the divisor and residues only when that
+    /// leaves no division: it would hide that two axes could be merged.
+    fn divide(&self, divisor: i64, extents: &Extents) -> (Index, Index) {
+        debug_assert!(divisor > 0);
+        let (whole, rest) = self.split(divisor, extents, |f| f / divisor);
+        if rest.fits_below(divisor, extents) {
+            return (whole, rest);
+        }
+        self.split(divisor, extents, |f| if f % divisor == 0 { f / divisor } else { 0 })
+    }
+
+    fn split(
+        &self,
+        divisor: i64,
+        extents: &Extents,
+        multiple: impl Fn(i64) -> i64,
+    ) -> (Index, Index) {
+        let mut whole = Index::default();
+        let mut rest = Index::constant(self.constant);
+        for (term, factor) in &self.terms {
+            let m = multiple(*factor);
+            whole.push(term.clone(), m);
+            rest.push(term.clone(), factor - m * divisor);
+        }
+        let low = rest.range(extents).0.div_euclid(divisor);
+        whole.constant += low;
+        rest.constant -= low * divisor;
+        whole.recombine();
+        (whole, rest)
+    }
+
+    /// Whether the (non-negative) value is always below `limit`.
+    fn fits_below(&self, limit: i64, extents: &Extents) -> bool {
+        self.range(extents).1 < limit
+    }
+
+    /// `self / g` rounded down, for the greatest `g` that divides `divisor` and every factor.
+    fn reduced(&self, divisor: i64) -> (Index, i64) {
+        let g = self.terms.iter().fold(divisor, |g, &(_, f)| gcd(g, f.abs()));
+        let terms = self.terms.iter().map(|(t, f)| (t.clone(), f / g)).collect();
+        (Index { constant: self.constant.div_euclid(g), terms }, g)
+    }
+
+    /// The term, if the index is nothing else.
+    fn as_term(&self) -> Option<&Term> {
+        match &self.terms[..] {
+            [(term, 1)] if self.constant == 0 => Some(term),
+            _ => None,
+        }
+    }
+
+    /// Adds `factor * term` in place.
+    fn push(&mut self, term: Term, factor: i64) {
+        if factor == 0 {
+            return;
+        }
+        match self.terms.binary_search_by(|(t, _)| t.cmp(&term)) {
+            Ok(at) => {
+                self.terms[at].1 += factor;
+                if self.terms[at].1 == 0 {
+                    self.terms.remove(at);
+                }
+            }
+            Err(at) => self.terms.insert(at, (term, factor)),
+        }
+    }
+
+    fn factor_of(&self, term: &Term) -> i64 {
+        match self.terms.binary_search_by(|(t, _)| t.cmp(term)) {
+            Ok(at) => self.terms[at].1,
+            Err(_) => 0,
+        }
+    }
+
+    /// Puts quotients and remainders of one index together again.
+    fn recombine(&mut self) {
+        while let Some((remove, add)) = self.terms.iter().find_map(|(t, f)| self.partner(t, *f)) {
+            for (term, factor) in remove {
+                self.push(term, -factor);
+            }
+            self.constant += add.constant;
+            for (term, factor) in add.terms {
+                self.push(term, factor);
+            }
+        }
+    }
+
+    /// For a remainder, the terms that can be replaced by fewer.
+    fn partner(&self, term: &Term, factor: i64) -> Option<(Vec<(Term, i64)>, Index)> {
+        let Term::Remainder(x, d) = term else { return None };
+        // d*(x/d) + x%d = x, where x/d may be known as y/(c*d) if x is y/c.
+        let quotient = match x.as_term() {
+            Some(Term::Quotient(y, c)) => Term::Quotient(y.clone(), c * d),
+            _ => Term::Quotient(x.clone(), *d),
+        };
+        if self.factor_of(&quotient) == factor * d {
+            let both = vec![(term.clone(), factor), (quotient, factor * d)];
+            return Some((both, x.scale(factor)));
+        }
+        // c*((x/c)%b) + x%c = x%(b*c)
+        self.terms.iter().find_map(|(other, f)| {
+            let Term::Remainder(y, b) = other else { return None };
+            match y.as_term() {
+                Some(Term::Quotient(z, c)) if z == x && c == d && *f == factor * d => {
+                    let both = vec![(term.clone(), factor), (other.clone(), *f)];
+                    let whole = Term::Remainder(x.clone(), b * c);
+                    Some((both, Index { constant: 0, terms: vec![(whole, factor)] }))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    // --- questions ------------------------------------------------------
+
+    /// A least and a greatest value, exact when the index is affine.
+    pub fn range(&self, extents: &Extents) -> (i64, i64) {
+        self.terms.iter().fold((self.constant, self.constant), |(low, high), (term, factor)| {
+            let (a, b) = term.range(extents);
+            let (a, b) = (a.saturating_mul(*factor), b.saturating_mul(*factor));
+            (low.saturating_add(a.min(b)), high.saturating_add(a.max(b)))
+        })
+    }
+
+    /// `Some(f)` when the index is `f * axis` plus something that does not depend on it.
+    pub fn coefficient(&self, axis: Axis) -> Option<i64> {
+        let mut coefficient = 0;
+        for (term, factor) in &self.terms {
+            match term {
+                Term::Axis(a) if *a == axis => coefficient = *factor,
+                Term::Quotient(x, _) | Term::Remainder(x, _) if x.depends_on(axis) => return None,
+                _ => {}
+            }
+        }
+        Some(coefficient)
+    }
+
+    /// Whether the value can change along an axis.
+    pub fn depends_on(&self, axis: Axis) -> bool {
+        self.terms.iter().any(|(term, _)| match term {
+            Term::Axis(a) => *a == axis,
+            Term::Quotient(x, _) | Term::Remainder(x, _) => x.depends_on(axis),
+            Term::Dynamic(..) => false,
+        })
+    }
+
+    /// Calls `f` for each expression that the index reads.
+    pub fn for_each_dynamic(&self, f: &mut impl FnMut(ExprId)) {
+        for (term, _) in &self.terms {
+            match term {
+                Term::Axis(_) => {}
+                Term::Quotient(x, _) | Term::Remainder(x, _) => x.for_each_dynamic(f),
+                Term::Dynamic(id, _, _) => f(*id),
+            }
+        }
+    }
+
+    // --- substitution ---------------------------------------------------
+
+    /// The index with `axes(a)` for every axis `a` and `dynamic(e)` for every
+    /// expression `e`, simplified for `extents` of the new axes.
+    pub fn substitute(
+        &self,
+        extents: &Extents,
+        axes: &impl Fn(Axis) -> Index,
+        dynamic: &impl Fn(ExprId) -> ExprId,
+    ) -> Index {
+        let mut result = Index::constant(self.constant);
+        for (term, factor) in &self.terms {
+            let new = match term {
+                Term::Axis(a) => axes(*a),
+                Term::Quotient(x, d) => x.substitute(extents, axes, dynamic).quotient(*d, extents),
+                Term::Remainder(x, d) => {
+                    x.substitute(extents, axes, dynamic).remainder(*d, extents)
+                }
+                Term::Dynamic(id, low, high) => {
+                    Index::term(Term::Dynamic(dynamic(*id), *low, *high))
+                }
+            };
+            result = result.add(&new.scale(*factor));
+        }
+        result
+    }
+
+    /// Whether `outer` and `inner` occur only as `extent * outer + inner`, so that
+    /// both can become one axis.
+    pub fn merges(&self, outer: Axis, inner: Axis, extent: i64) -> bool {
+        self.factor_of(&Term::Axis(outer)) == extent * self.factor_of(&Term::Axis(inner))
+            && self.terms.iter().all(|(term, _)| match term {
+                Term::Quotient(x, _) | Term::Remainder(x, _) => x.merges(outer, inner, extent),
+                Term::Axis(_) | Term::Dynamic(..) => true,
+            })
+    }
+}
+
+fn gcd(mut a: i64, mut b: i64) -> i64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// The element number of a multi-index in a dense row-major array.
+pub fn linearize(indices: &[Index], shape: &[usize]) -> Index {
+    debug_assert_eq!(indices.len(), shape.len());
+    let mut linear = Index::default();
+    let mut stride = 1i64;
+    for (index, &extent) in indices.iter().zip(shape).rev() {
+        linear = linear.add(&index.scale(stride));
+        stride *= extent as i64;
+    }
+    linear
+}
+
+/// The multi-index of an element number in a dense row-major array.
+pub fn delinearize(linear: &Index, shape: &[usize], extents: &Extents) -> Vec<Index> {
+    let mut indices = vec![Index::default(); shape.len()];
+    let mut rest = linear.clone();
+    let outermost = shape.iter().position(|&d| d > 1);
+    for (k, &extent) in shape.iter().enumerate().rev() {
+        if Some(k) == outermost {
+            indices[k] = rest;
+            break;
+        }
+        if extent > 1 {
+            indices[k] = rest.remainder(extent as i64, extents);
+            rest = rest.quotient(extent as i64, extents);
+        }
+    }
+    indices
+}
+
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Axis::Point(p) => write!(f, "p{p}"),
+            Axis::Inner => f.write_str("r"),
+            Axis::Row => f.write_str("i"),
+            Axis::Column => f.write_str("j"),
+        }
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Term::Axis(axis) => write!(f, "{axis}"),
+            Term::Quotient(x, d) => write!(f, "({x})/{d}"),
+            Term::Remainder(x, d) => write!(f, "({x})%{d}"),
+            Term::Dynamic(id, _, _) => write!(f, "%{}", id.0),
+        }
+    }
+}
+
+impl fmt::Display for Index {
+    /// Larger factors first, which puts row-major indices in the order of their axes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut terms: Vec<_> = self.terms.iter().collect();
+        terms.sort_by_key(|(_, factor)| std::cmp::Reverse(factor.abs()));
+        let mut first = true;
+        for (term, factor) in terms {
+            let sign = match (first, *factor < 0) {
+                (true, false) => "",
+                (true, true) => "-",
+                (false, false) => " + ",
+                (false, true) => " - ",
+            };
+            f.write_str(sign)?;
+            if factor.abs() != 1 {
+                write!(f, "{}*", factor.abs())?;
+            }
+            write!(f, "{term}")?;
+            first = false;
+        }
+        match self.constant {
+            c if first => write!(f, "{c}"),
+            0 => Ok(()),
+            c if c < 0 => write!(f, " - {}", -c),
+            c => write!(f, " + {c}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small generator, so that the walk is the same on every machine.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, n: i64) -> i64 {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((self.0 >> 33) % n as u64) as i64
+        }
+    }
+
+    fn value(index: &Index, at: &[i64]) -> i64 {
+        let terms = index.terms.iter().map(|(term, factor)| {
+            factor
+                * match term {
+                    Term::Axis(Axis::Point(p)) => at[*p as usize],
+                    Term::Axis(Axis::Inner) => at[3],
+                    Term::Axis(_) | Term::Dynamic(..) => unreachable!(),
+                    Term::Quotient(x, d) => {
+                        let x = value(x, at);
+                        assert!(x >= 0, "quotient of a negative index");
+                        x / d
+                    }
+                    Term::Remainder(x, d) => {
+                        let x = value(x, at);
+                        assert!(x >= 0, "remainder of a negative index");
+                        x % d
+                    }
+                }
+        });
+        index.constant + terms.sum::<i64>()
+    }
+
+    fn positions(extents: &Extents) -> Vec<[i64; 4]> {
+        let e: Vec<i64> = extents.points.iter().map(|&d| d as i64).collect();
+        let mut all = Vec::new();
+        for a in 0..e[0] {
+            for b in 0..e[1] {
+                for c in 0..e[2] {
+                    for r in 0..extents.inner as i64 {
+                        all.push([a, b, c, r]);
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn random_expressions_keep_their_value_and_range() {
+        let mut random = Random(1);
+        for round in 0..3000 {
+            let points = (0..3).map(|_| 1 + random.below(5) as u64).collect();
+            let extents = Extents { points, inner: 1 + random.below(6) as u64, row: 0, column: 0 };
+            let positions = positions(&extents);
+            let mut index = Index::default();
+            let mut values = vec![0i64; positions.len()];
+            for _ in 0..1 + random.below(8) {
+                let (axis, number) = match random.below(4) {
+                    3 => (Axis::Inner, 3),
+                    p => (Axis::Point(p as u32), p as usize),
+                };
+                let k = random.below(13) - 6;
+                let d = 1 + random.below(12);
+                match random.below(5) {
+                    0 => {
+                        index = index.offset(k);
+                        values.iter_mut().for_each(|v| *v += k);
+                    }
+                    1 => {
+                        let factor = 1 + random.below(4);
+                        index = index.scale(factor);
+                        values.iter_mut().for_each(|v| *v *= factor);
+                    }
+                    2 => {
+                        index = index.quotient(d, &extents);
+                        values.iter_mut().for_each(|v| *v = v.div_euclid(d));
+                    }
+                    3 => {
+                        index = index.remainder(d, &extents);
+                        values.iter_mut().for_each(|v| *v = v.rem_euclid(d));
+                    }
+                    _ => {
+                        index = index.add(&Index::axis(axis).scale(k));
+                        values.iter_mut().zip(&positions).for_each(|(v, at)| *v += k * at[number]);
+                    }
+                }
+            }
+            let (low, high) = index.range(&extents);
+            for (at, v) in positions.iter().zip(&values) {
+                assert_eq!(value(&index, at), *v, "round {round}: {index} at {at:?}");
+                assert!((low..=high).contains(v), "round {round}: {index} is {v}");
+            }
+            // Moving every axis to itself changes nothing but may simplify.
+            let same = index.substitute(&extents, &Index::axis, &|e| e);
+            for (at, v) in positions.iter().zip(&values) {
+                assert_eq!(value(&same, at), *v, "round {round}: {same} at {at:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn reshapes_there_and_back_leave_no_division() {
+        let mut random = Random(2);
+        for _ in 0..2000 {
+            let factors: Vec<usize> = (0..5).map(|_| 1 + random.below(4) as usize).collect();
+            let total: usize = factors.iter().product();
+            let extents = Extents { points: vec![total as u64, 1, 1], inner: 1, row: 0, column: 0 };
+            let mut shape = Vec::new();
+            for f in factors {
+                match random.below(2) {
+                    0 if !shape.is_empty() => *shape.last_mut().unwrap() *= f,
+                    _ => shape.push(f),
+                }
+            }
+            let flat = Index::axis(Axis::Point(0));
+            let flat = if total == 1 { Index::default() } else { flat };
+            let there = delinearize(&flat, &shape, &extents);
+            assert_eq!(linearize(&there, &shape), flat, "{shape:?}");
+            for at in 0..total as i64 {
+                let mut rest = at;
+                for (index, &extent) in there.iter().zip(&shape).rev() {
+                    assert_eq!(value(index, &[at, 0, 0, 0]), rest % extent as i64);
+                    rest /= extent as i64;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn coefficients_say_how_an_index_moves() {
+        let extents = Extents { points: vec![6, 8], inner: 4, row: 0, column: 0 };
+        let (p0, p1) = (Index::axis(Axis::Point(0)), Index::axis(Axis::Point(1)));
+        let x = p0.scale(8).add(&p1);
+        assert_eq!(x.coefficient(Axis::Point(1)), Some(1));
+        assert_eq!(x.coefficient(Axis::Inner), Some(0));
+        assert!(x.merges(Axis::Point(0), Axis::Point(1), 8));
+        let y = x.quotient(3, &extents).add(&p0);
+        assert_eq!(y.coefficient(Axis::Point(1)), None);
+        assert!(!y.merges(Axis::Point(0), Axis::Point(1), 8));
+        assert!(x.quotient(3, &extents).merges(Axis::Point(0), Axis::Point(1), 8));
+    }
+
+    #[test]
+    fn prints_row_major() {
+        let extents = Extents { points: vec![6, 8], inner: 4, row: 0, column: 0 };
+        let x = Index::axis(Axis::Point(0)).scale(32);
+        let x = x.add(&Index::axis(Axis::Inner)).offset(-3);
+        assert_eq!(x.to_string(), "32*p0 + r - 3");
+        assert_eq!(Index::axis(Axis::Point(1)).quotient(3, &extents).to_string(), "(p1)/3");
+        assert_eq!(Index::constant(-2).to_string(), "-2");
     }
 }

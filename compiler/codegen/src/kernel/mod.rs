@@ -59,6 +59,10 @@ pub enum Body {
     Loops(Loops),
     /// Sums of products with computed operands and a computed result.
     Contraction(Contraction),
+    /// Loops that do not depend on each other, run as one launch. They share the
+    /// kernel's arguments; the units of work of the launch are those of part 0, then
+    /// those of part 1, and so on. There are at least two.
+    Together(Vec<Loops>),
 }
 
 /// A box of independent points; each runs the stages in order.
@@ -74,6 +78,10 @@ pub struct Loops {
     pub stages: Vec<Stage>,
 }
 
+/// Most bytes of row arrays that the stages of a point keep: they share the L1 and
+/// L2 caches with the row itself.
+pub const KEPT_BYTES: u64 = 64 << 10;
+
 /// Which axis vector lanes run along.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Lanes {
@@ -86,13 +94,14 @@ pub enum Lanes {
 /// One pass over the inner axis at a point.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Stage {
-    /// Extent of `Axis::Inner`. 1 for work done once at a point.
+    /// Extent of `Axis::Inner`, at least 1. 1 for work done once at a point.
     pub inner: u64,
     /// When set, the inner axis is one chunk of a longer one: at point index `p`
     /// of the named point axis only `min(inner, total - p * inner)` steps run.
     pub ragged: Option<Ragged>,
     /// Row arrays filled by this stage: element `r` of array `.0` becomes `.1`.
-    /// Later stages of the same point read them by `Expr::Kept`.
+    /// Later stages of the same point, of equal `inner`, read them by `Expr::Kept`.
+    /// Only with [`Lanes::Inner`], and at most [`KEPT_BYTES`] in all.
     pub keeps: Vec<(u32, ExprId)>,
     /// Values combined over the inner axis.
     pub reductions: Vec<Reduction>,
@@ -114,7 +123,8 @@ pub struct Ragged {
 pub struct Reduction {
     /// How.
     pub combine: Combine,
-    /// What: evaluated at each step. Its type is the accumulator's.
+    /// What: evaluated at each step. Its type is the accumulator's: not a half type,
+    /// and for `bool` the combine is `And`, `Or` or `Xor`.
     pub value: ExprId,
     /// Where the result goes; read by `Expr::Slot` in later stages. An
     /// arg-reduction's slot holds the step number as `i64`.
