@@ -28,7 +28,7 @@ struct Crate {
     unsafety: Unsafe,
 }
 
-const CRATES: [Crate; 12] = [
+const CRATES: [Crate; 13] = [
     Crate { folder: "compiler/ir", name: "kiln-ir", uses: &[], unsafety: Unsafe::Forbidden },
     Crate {
         folder: "compiler/macros",
@@ -68,6 +68,12 @@ const CRATES: [Crate; 12] = [
         unsafety: Unsafe::In(&["compiler/codegen/src/llvm/"]),
     },
     Crate {
+        folder: "compiler/driver",
+        name: "kiln-driver",
+        uses: &["kiln-codegen", "kiln-executable", "kiln-ir", "kiln-opt", "kiln-plan"],
+        unsafety: Unsafe::Forbidden,
+    },
+    Crate {
         folder: "runtime",
         name: "kiln-runtime",
         uses: &["kiln-executable", "kiln-ir"],
@@ -78,6 +84,7 @@ const CRATES: [Crate; 12] = [
         name: "kiln",
         uses: &[
             "kiln-codegen",
+            "kiln-driver",
             "kiln-executable",
             "kiln-ir",
             "kiln-macros",
