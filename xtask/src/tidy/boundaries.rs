@@ -28,7 +28,7 @@ struct Crate {
     unsafety: Unsafe,
 }
 
-const CRATES: [Crate; 13] = [
+const CRATES: &[Crate] = &[
     Crate { folder: "compiler/ir", name: "kiln-ir", uses: &[], unsafety: Unsafe::Forbidden },
     Crate {
         folder: "compiler/macros",
@@ -96,6 +96,21 @@ const CRATES: [Crate; 13] = [
         unsafety: Unsafe::Forbidden,
     },
     Crate { folder: "benches", name: "kiln-bench", uses: &["kiln"], unsafety: Unsafe::Free },
+    Crate {
+        folder: "tests/fuzz",
+        name: "kiln-fuzz",
+        uses: &[
+            "kiln",
+            "kiln-codegen",
+            "kiln-driver",
+            "kiln-executable",
+            "kiln-ir",
+            "kiln-opt",
+            "kiln-plan",
+            "kiln-runtime",
+        ],
+        unsafety: Unsafe::Forbidden,
+    },
     Crate { folder: "xtask", name: "xtask", uses: &[], unsafety: Unsafe::Forbidden },
 ];
 
