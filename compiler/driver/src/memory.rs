@@ -1,0 +1,201 @@
+//! From lowered groups to a planning problem.
+//!
+//! Every value that exists in memory becomes a buffer: parameters, constants that
+//! kernels read or the graph returns, roots of groups, and temporaries that a
+//! lowering asked for. A root that is a reshape of another buffer is that buffer.
+//! Every launch becomes a step.
+
+use hashbrown::HashMap;
+use kiln_codegen::lower::{Lowered, Operand};
+use kiln_ir::{Graph, Literal, Op, Value};
+use kiln_opt::{Fusion, Group, Kind, share};
+use kiln_plan::{Buffer, BufferId, Origin, Problem, Step};
+
+/// A planning problem and what its parts stand for.
+#[derive(Debug, Default)]
+pub(crate) struct Layout {
+    /// What the planner is asked.
+    pub problem: Problem,
+    /// For each step of the problem, the launch that does it; `None` when there is
+    /// nothing to do because the results are empty.
+    pub launches: Vec<Option<LaunchRef>>,
+    /// For each buffer, what it is, for reports.
+    pub meaning: Vec<Meaning>,
+    /// Literals of the constants, by constant number.
+    pub constants: Vec<Literal>,
+}
+
+/// A launch, found again by where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct LaunchRef {
+    /// Which group.
+    pub group: usize,
+    /// Which launch of it.
+    pub launch: usize,
+    /// The buffers of its arguments.
+    pub arguments: Vec<BufferId>,
+}
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Meaning {
+    /// A value of the graph.
+    Value(Value),
+    /// Working memory of a group.
+    Temporary {
+        /// Which group.
+        group: usize,
+    },
+}
+
+/// Builds the problem for a fused and lowered graph.
+pub(crate) fn layout(
+    graph: &Graph,
+    fusion: &Fusion,
+    lowered: &[Lowered],
+    wishes: &[(usize, usize)],
+) -> Layout {
+    let mut builder = Builder { graph, layout: Layout::default(), buffers: HashMap::new() };
+    builder.layout.problem.wishes = wishes.to_vec();
+    for (i, value) in graph.parameters().enumerate() {
+        let donated = graph.parameter_info(i).donated;
+        builder.add(value, Origin::Parameter { index: i, donated });
+    }
+    for (g, (group, lowered)) in fusion.groups.iter().zip(lowered).enumerate() {
+        builder.group(g, group, lowered);
+    }
+    for &value in graph.outputs() {
+        let buffer = builder.buffer(value);
+        builder.layout.problem.outputs.push(buffer);
+    }
+    builder.layout
+}
+
+struct Builder<'a> {
+    graph: &'a Graph,
+    layout: Layout,
+    buffers: HashMap<Value, BufferId>,
+}
+
+impl Builder<'_> {
+    fn push(&mut self, bytes: u64, origin: Origin, meaning: Meaning) -> BufferId {
+        self.layout.problem.buffers.push(Buffer { bytes, origin });
+        self.layout.meaning.push(meaning);
+        BufferId(self.layout.problem.buffers.len() - 1)
+    }
+
+    fn add(&mut self, value: Value, origin: Origin) -> BufferId {
+        let bytes = self.graph.ty(value).bytes() as u64;
+        let buffer = self.push(bytes, origin, Meaning::Value(value));
+        self.buffers.insert(value, buffer);
+        buffer
+    }
+
+    /// The buffer of a value that exists in memory. Constants come into memory when
+    /// they are first asked for.
+    fn buffer(&mut self, value: Value) -> BufferId {
+        if let Some(&buffer) = self.buffers.get(&value) {
+            return buffer;
+        }
+        let Op::Constant(constant) = self.graph.op(value.node) else {
+            unreachable!("a group reads a value that no earlier group makes");
+        };
+        let index = self.layout.constants.len();
+        self.layout.constants.push(constant.value.clone());
+        self.add(value, Origin::Constant { index })
+    }
+
+    fn group(&mut self, g: usize, group: &Group, lowered: &Lowered) {
+        if group.kind == Kind::Alias {
+            let root = group.roots[0];
+            let source = self.buffer(self.graph.operands(root.node)[0]);
+            self.buffers.insert(root, source);
+            return;
+        }
+        // The base of an update is no argument of its kernel, but must be in memory.
+        let update = match group.kind {
+            Kind::Update { node } => Some(self.buffer(self.graph.operands(node)[0])),
+            _ => None,
+        };
+        let temporaries: Vec<BufferId> = lowered
+            .temporaries
+            .iter()
+            .map(|t| {
+                let bytes = t.elements * t.dtype.size() as u64;
+                self.push(bytes, Origin::Step, Meaning::Temporary { group: g })
+            })
+            .collect();
+        if lowered.launches.is_empty() {
+            let writes = group.roots.iter().map(|&r| self.add(r, Origin::Step)).collect();
+            self.layout.problem.steps.push(Step { writes, ..Step::default() });
+            self.layout.launches.push(None);
+            return;
+        }
+        for (l, launch) in lowered.launches.iter().enumerate() {
+            let mut step = Step::default();
+            let mut arguments = Vec::with_capacity(launch.arguments.len());
+            let mut values = Vec::with_capacity(launch.arguments.len());
+            for (operand, argument) in launch.arguments.iter().zip(&launch.kernel.arguments) {
+                let (buffer, value) = match *operand {
+                    Operand::Temporary(t) => (temporaries[t], None),
+                    Operand::Value(v) if argument.writes => (self.written(v), Some(v)),
+                    Operand::Value(v) => (self.buffer(v), Some(v)),
+                };
+                arguments.push(buffer);
+                values.push(value);
+                if argument.writes {
+                    step.writes.push(buffer);
+                } else if !step.reads.contains(&buffer) {
+                    step.reads.push(buffer);
+                }
+            }
+            if let Some(base) = update {
+                step.update = Some((base, step.writes[0]));
+            } else if lowered.launches.len() == 1 {
+                step.may_share = self.may_share(group, &launch.kernel.arguments, &values);
+            }
+            self.layout.problem.steps.push(step);
+            let launch = LaunchRef { group: g, launch: l, arguments };
+            self.layout.launches.push(Some(launch));
+        }
+    }
+
+    /// The buffer of a root, made by the first launch that writes it.
+    fn written(&mut self, value: Value) -> BufferId {
+        match self.buffers.get(&value) {
+            Some(&buffer) => buffer,
+            None => self.add(value, Origin::Step),
+        }
+    }
+
+    /// Pairs (read, written) that may be one place. A buffer that arrives as several
+    /// values (through reshapes) may be shared only if each of them may.
+    fn may_share(
+        &self,
+        group: &Group,
+        arguments: &[kiln_codegen::kernel::Argument],
+        values: &[Option<Value>],
+    ) -> Vec<(BufferId, BufferId)> {
+        let reads: Vec<Value> = values
+            .iter()
+            .zip(arguments)
+            .filter(|(_, a)| !a.writes)
+            .filter_map(|(v, _)| *v)
+            .collect();
+        let mut pairs = Vec::new();
+        for (root, _) in values.iter().zip(arguments).filter(|(_, a)| a.writes) {
+            let Some(root) = *root else { continue };
+            for &input in &reads {
+                let pair = (self.buffers[&input], self.buffers[&root]);
+                let all = reads
+                    .iter()
+                    .filter(|&&v| self.buffers[&v] == pair.0)
+                    .all(|&v| share::may_share(self.graph, group, v, root));
+                if all && !pairs.contains(&pair) {
+                    pairs.push(pair);
+                }
+            }
+        }
+        pairs
+    }
+}
