@@ -3,5 +3,10 @@
 //! | module | holds |
 //! |---|---|
 //! | [`kernel`] | the kernel IR: what one launch computes, the same for every backend |
+//! | [`lower`] | fusion groups to kernels |
+//! | [`math`] | transcendental functions as plain arithmetic with stated error bounds |
+//! | [`interpret`] | runs kernel IR one step at a time: the oracle of every backend |
 
 pub mod kernel;
+pub mod lower;
+pub mod math;

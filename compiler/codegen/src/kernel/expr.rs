@@ -115,6 +115,49 @@ pub enum BinaryOp {
     ShiftRightArithmetic,
 }
 
+impl Expr {
+    /// Calls `f` for each expression this one reads, those inside indices included.
+    pub fn for_each_operand(&self, mut f: impl FnMut(ExprId)) {
+        match self {
+            Expr::Const(_) | Expr::Slot(_) | Expr::Kept(_) | Expr::Sum => {}
+            Expr::Load { index, valid, .. } => {
+                index.for_each_dynamic(&mut f);
+                valid.iter().for_each(|&v| f(v));
+            }
+            Expr::Index(index) => index.for_each_dynamic(&mut f),
+            Expr::Unary(_, a) | Expr::Convert(a) | Expr::Bitcast(a) => f(*a),
+            Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => {
+                f(*a);
+                f(*b);
+            }
+            Expr::Fma(a, b, c) | Expr::Select(a, b, c) => {
+                f(*a);
+                f(*b);
+                f(*c);
+            }
+        }
+    }
+
+    /// The same operation on `f` of its operands; indices go through `index`, which
+    /// maps the expressions inside them too.
+    pub fn map(&self, f: impl Fn(ExprId) -> ExprId, index: impl Fn(&Index) -> Index) -> Expr {
+        match self {
+            Expr::Const(_) | Expr::Slot(_) | Expr::Kept(_) | Expr::Sum => self.clone(),
+            Expr::Load { argument, index: i, valid } => {
+                Expr::Load { argument: *argument, index: index(i), valid: valid.map(f) }
+            }
+            Expr::Index(i) => Expr::Index(index(i)),
+            Expr::Unary(op, a) => Expr::Unary(*op, f(*a)),
+            Expr::Convert(a) => Expr::Convert(f(*a)),
+            Expr::Bitcast(a) => Expr::Bitcast(f(*a)),
+            Expr::Binary(op, a, b) => Expr::Binary(*op, f(*a), f(*b)),
+            Expr::Compare(op, a, b) => Expr::Compare(*op, f(*a), f(*b)),
+            Expr::Fma(a, b, c) => Expr::Fma(f(*a), f(*b), f(*c)),
+            Expr::Select(a, b, c) => Expr::Select(f(*a), f(*b), f(*c)),
+        }
+    }
+}
+
 /// An arena of expressions with their types.
 #[derive(Clone, Debug, Default)]
 pub struct Exprs {
@@ -149,6 +192,20 @@ impl Exprs {
         self.items.iter().enumerate().map(|(i, (e, d))| (ExprId(i as u32), e, *d))
     }
 
+    /// For each expression, whether one of `roots` is it or reads it, however far off.
+    pub fn reachable(&self, roots: impl IntoIterator<Item = ExprId>) -> Vec<bool> {
+        let mut reached = vec![false; self.items.len()];
+        for root in roots {
+            reached[root.0 as usize] = true;
+        }
+        for (i, (expr, _)) in self.items.iter().enumerate().rev() {
+            if reached[i] {
+                expr.for_each_operand(|o| reached[o.0 as usize] = true);
+            }
+        }
+        reached
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.items.len()
@@ -157,6 +214,115 @@ impl Exprs {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+}
+
+/// Adding expressions by operation; result types follow from the operands.
+///
+/// Constants fold where the result has the same bits at run time, which keeps
+/// dumps and machine code small; nothing else is rewritten.
+impl Exprs {
+    /// A constant.
+    pub fn constant(&mut self, value: Scalar) -> ExprId {
+        self.add(Expr::Const(value), value.dtype())
+    }
+
+    /// The float `x` in a float type, rounded to nearest even.
+    pub fn float(&mut self, dtype: DType, x: f64) -> ExprId {
+        self.constant(Scalar::from_f64(dtype, x))
+    }
+
+    /// The integer `x` in an integer type.
+    pub fn integer(&mut self, dtype: DType, x: i64) -> ExprId {
+        self.constant(Scalar::from_i128(dtype, x.into()))
+    }
+
+    /// A `bool` constant.
+    pub fn boolean(&mut self, x: bool) -> ExprId {
+        self.constant(Scalar::bool(x))
+    }
+
+    /// The value, if it is a constant.
+    pub fn as_constant(&self, id: ExprId) -> Option<Scalar> {
+        match self.get(id) {
+            Expr::Const(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The value of an index, as `i64`.
+    pub fn index(&mut self, index: Index) -> ExprId {
+        match index.as_constant() {
+            Some(value) => self.integer(DType::I64, value),
+            None => self.add(Expr::Index(index), DType::I64),
+        }
+    }
+
+    /// A primitive function of one value.
+    pub fn unary(&mut self, op: UnaryOp, a: ExprId) -> ExprId {
+        self.add(Expr::Unary(op, a), self.dtype(a))
+    }
+
+    /// A primitive function of two values of one type.
+    pub fn binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
+        let dtype = self.dtype(a);
+        debug_assert_eq!(dtype, self.dtype(b), "{op:?} of two types");
+        if dtype == DType::Bool {
+            match (op, self.as_constant(a).map(|c| c.bits()), self.as_constant(b).map(|c| c.bits()))
+            {
+                (BinaryOp::And, Some(1), _) | (BinaryOp::Or, Some(0), _) => return b,
+                (BinaryOp::And, _, Some(1)) | (BinaryOp::Or, _, Some(0)) => return a,
+                _ => {}
+            }
+        }
+        self.add(Expr::Binary(op, a, b), dtype)
+    }
+
+    /// `a * b + c`, rounded once.
+    pub fn fma(&mut self, a: ExprId, b: ExprId, c: ExprId) -> ExprId {
+        self.add(Expr::Fma(a, b, c), self.dtype(a))
+    }
+
+    /// A comparison.
+    pub fn compare(&mut self, op: kiln_ir::op::Compare, a: ExprId, b: ExprId) -> ExprId {
+        debug_assert_eq!(self.dtype(a), self.dtype(b), "{op:?} of two types");
+        self.add(Expr::Compare(op, a, b), DType::Bool)
+    }
+
+    /// `c ? a : b`.
+    pub fn select(&mut self, c: ExprId, a: ExprId, b: ExprId) -> ExprId {
+        debug_assert_eq!(self.dtype(a), self.dtype(b), "choice between two types");
+        match self.as_constant(c) {
+            Some(c) if c.bits() != 0 => a,
+            Some(_) => b,
+            None if a == b => a,
+            None => self.add(Expr::Select(c, a, b), self.dtype(a)),
+        }
+    }
+
+    /// Conversion by the rules of `convert`; the value itself if it has the type.
+    pub fn convert(&mut self, a: ExprId, to: DType) -> ExprId {
+        if self.dtype(a) == to {
+            return a;
+        }
+        self.add(Expr::Convert(a), to)
+    }
+
+    /// The same bits as another type of equal width.
+    pub fn bitcast(&mut self, a: ExprId, to: DType) -> ExprId {
+        debug_assert_eq!(self.dtype(a).size(), to.size(), "bitcast to another width");
+        if self.dtype(a) == to {
+            return a;
+        }
+        self.add(Expr::Bitcast(a), to)
+    }
+
+    /// The conjunction of two conditions that may be absent, which means true.
+    pub fn and(&mut self, a: Option<ExprId>, b: Option<ExprId>) -> Option<ExprId> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(self.binary(BinaryOp::And, a, b)),
+            (a, b) => a.or(b),
+        }
     }
 }
 

@@ -375,6 +375,21 @@ impl Index {
         result
     }
 
+    /// The index with `f(e)` for every expression `e` it reads.
+    pub fn rename(&self, f: &impl Fn(ExprId) -> ExprId) -> Index {
+        let mut result = Index::constant(self.constant);
+        for (term, factor) in &self.terms {
+            let term = match term {
+                Term::Axis(_) => term.clone(),
+                Term::Quotient(x, d) => Term::Quotient(Box::new(x.rename(f)), *d),
+                Term::Remainder(x, d) => Term::Remainder(Box::new(x.rename(f)), *d),
+                Term::Dynamic(id, low, high) => Term::Dynamic(f(*id), *low, *high),
+            };
+            result.push(term, *factor);
+        }
+        result
+    }
+
     /// Whether `outer` and `inner` occur only as `extent * outer + inner`, so that
     /// both can become one axis.
     pub fn merges(&self, outer: Axis, inner: Axis, extent: i64) -> bool {

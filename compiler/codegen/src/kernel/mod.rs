@@ -82,6 +82,15 @@ pub struct Loops {
 /// L2 caches with the row itself.
 pub const KEPT_BYTES: u64 = 64 << 10;
 
+impl Loops {
+    /// The extents of all axes, for simplifying and bounding indices. `Inner` has the
+    /// widest extent of all stages: what holds for it holds in each.
+    pub fn extents(&self) -> index::Extents {
+        let inner = self.stages.iter().map(|s| s.inner).max().unwrap_or(1);
+        index::Extents { points: self.points.clone(), inner, ..index::Extents::default() }
+    }
+}
+
 /// Which axis vector lanes run along.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Lanes {
@@ -107,6 +116,21 @@ pub struct Stage {
     pub reductions: Vec<Reduction>,
     /// Elements written at each step.
     pub stores: Vec<Store>,
+}
+
+impl Stage {
+    /// A stage that does nothing yet.
+    pub fn new(inner: u64) -> Stage {
+        let (keeps, reductions, stores) = (Vec::new(), Vec::new(), Vec::new());
+        Stage { inner, ragged: None, keeps, reductions, stores }
+    }
+
+    /// Calls `f` for each expression that the stage asks for.
+    pub fn for_each_root(&self, mut f: impl FnMut(ExprId)) {
+        self.keeps.iter().for_each(|&(_, e)| f(e));
+        self.reductions.iter().for_each(|r| f(r.value));
+        self.stores.iter().for_each(|s| s.for_each_root(&mut f));
+    }
 }
 
 /// See [`Stage::ragged`].
@@ -182,6 +206,14 @@ pub struct Store {
     pub value: ExprId,
 }
 
+impl Store {
+    /// Calls `f` for each expression that the store asks for.
+    pub fn for_each_root(&self, mut f: impl FnMut(ExprId)) {
+        self.index.for_each_dynamic(&mut f);
+        f(self.value);
+    }
+}
+
 /// `out[b, i, j] = f(sum over k of lhs[b, i, k] * rhs[b, k, j], ..)`.
 ///
 /// Each sum runs over increasing `k` from zero in the accumulator's type, with
@@ -207,4 +239,12 @@ pub struct Contraction {
     /// Written at each (`Point`, `Row`, `Column`); values read the finished sum by
     /// `Expr::Sum`.
     pub stores: Vec<Store>,
+}
+
+impl Contraction {
+    /// The extents of all axes.
+    pub fn extents(&self) -> index::Extents {
+        let points = self.batch.clone();
+        index::Extents { points, inner: self.k, row: self.m, column: self.n }
+    }
 }

@@ -1,0 +1,260 @@
+//! The last step of lowering: a body becomes a launch.
+//!
+//! While a body is built, arguments have the numbers of its group's buffers, point
+//! axes are those of the iteration space, and the arena holds whatever evaluation
+//! came across. Here
+//!
+//! 1. point axes that every index uses together become one axis, so that a dense
+//!    elementwise kernel is one-dimensional whatever the shapes were;
+//! 2. expressions that nothing reads go;
+//! 3. arguments that are not touched go, and the others are numbered in order.
+
+use hashbrown::HashMap;
+
+use super::{Buffers, Launch};
+use crate::kernel::index::Extents;
+use crate::kernel::{
+    Argument, Axis, Body, Contraction, Expr, ExprId, Exprs, Index, Kernel, Loops, Stage, Store,
+};
+
+/// The launch that runs `body`.
+pub(crate) fn launch(buffers: &Buffers, name: &str, body: Body) -> Launch {
+    let body = match body {
+        Body::Loops(loops) => Body::Loops(merge_loops(loops)),
+        Body::Contraction(contraction) => Body::Contraction(merge_batch(contraction)),
+        Body::Together(_) => unreachable!("parts are joined after they are finished"),
+    };
+    let mut touched: Vec<Touched> = Vec::new();
+    touch(&body, &mut touched);
+    let mut numbers = vec![0; touched.len()];
+    let (mut arguments, mut operands) = (Vec::new(), Vec::new());
+    for (i, t) in touched.iter().enumerate().filter(|(_, t)| t.reads || t.writes) {
+        numbers[i] = arguments.len() as u32;
+        let (dtype, elements) = buffers.describe(i as u32);
+        arguments.push(Argument { dtype, elements, reads: t.reads, writes: t.writes });
+        operands.push(buffers.operand(i as u32));
+    }
+    let body = renumber(body, &|argument| numbers[argument as usize]);
+    Launch { kernel: Kernel { name: name.to_string(), arguments, body }, arguments: operands }
+}
+
+/// One launch of independent ones. Buffers that several read are passed once.
+pub(crate) fn join(name: &str, launches: Vec<Launch>) -> Launch {
+    let mut all: Vec<(super::Operand, Argument)> = Vec::new();
+    for launch in &launches {
+        for (&operand, argument) in launch.arguments.iter().zip(&launch.kernel.arguments) {
+            match all.iter_mut().find(|(o, _)| *o == operand) {
+                Some((_, known)) => {
+                    known.reads |= argument.reads;
+                    known.writes |= argument.writes;
+                }
+                None => all.push((operand, *argument)),
+            }
+        }
+    }
+    let number: HashMap<super::Operand, u32> =
+        all.iter().enumerate().map(|(i, (o, _))| (*o, i as u32)).collect();
+    let mut parts = Vec::new();
+    for launch in launches {
+        let to = |argument: u32| number[&launch.arguments[argument as usize]];
+        match renumber(launch.kernel.body, &to) {
+            Body::Loops(loops) => parts.push(loops),
+            _ => unreachable!("only loops are joined"),
+        }
+    }
+    let (arguments, kernel_arguments) = all.into_iter().unzip();
+    let kernel =
+        Kernel { name: name.to_string(), arguments: kernel_arguments, body: Body::Together(parts) };
+    Launch { kernel, arguments }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Touched {
+    reads: bool,
+    writes: bool,
+}
+
+fn touch(body: &Body, touched: &mut Vec<Touched>) {
+    let mut at = |argument: u32| {
+        let i = argument as usize;
+        if touched.len() <= i {
+            touched.resize(i + 1, Touched::default());
+        }
+        i
+    };
+    let (exprs, stores): (&Exprs, Vec<&Store>) = match body {
+        Body::Loops(loops) => (&loops.exprs, loops.stages.iter().flat_map(|s| &s.stores).collect()),
+        Body::Contraction(c) => (&c.exprs, c.stores.iter().collect()),
+        Body::Together(_) => unreachable!(),
+    };
+    let mut reads = Vec::new();
+    for (_, expr, _) in exprs.iter() {
+        if let Expr::Load { argument, .. } = expr {
+            reads.push(at(*argument));
+        }
+    }
+    let writes: Vec<usize> = stores.iter().map(|s| at(s.argument)).collect();
+    reads.into_iter().for_each(|i| touched[i].reads = true);
+    writes.into_iter().for_each(|i| touched[i].writes = true);
+}
+
+/// How a body is rewritten: its axes, its arguments, both.
+struct Rewrite<'a> {
+    extents: Extents,
+    axes: &'a dyn Fn(Axis) -> Index,
+    argument: &'a dyn Fn(u32) -> u32,
+}
+
+/// The expressions that `roots` need, rewritten, and where each went.
+fn copy(
+    from: &Exprs,
+    roots: impl IntoIterator<Item = ExprId>,
+    rewrite: &Rewrite,
+) -> (Exprs, Vec<ExprId>) {
+    let reached = from.reachable(roots);
+    let mut to = Exprs::default();
+    let mut places = vec![ExprId(u32::MAX); from.len()];
+    for (id, expr, dtype) in from.iter().filter(|(id, ..)| reached[id.0 as usize]) {
+        let place = |e: ExprId| places[e.0 as usize];
+        let new = match expr.map(place, |i| rewrite.index(i, &places)) {
+            Expr::Index(index) => to.index(index),
+            Expr::Load { argument, index, valid } => {
+                to.add(Expr::Load { argument: (rewrite.argument)(argument), index, valid }, dtype)
+            }
+            expr => to.add(expr, dtype),
+        };
+        places[id.0 as usize] = new;
+    }
+    (to, places)
+}
+
+impl Rewrite<'_> {
+    fn index(&self, index: &Index, places: &[ExprId]) -> Index {
+        index.substitute(&self.extents, &|a| (self.axes)(a), &|e| places[e.0 as usize])
+    }
+
+    fn store(&self, store: &Store, places: &[ExprId]) -> Store {
+        Store {
+            argument: (self.argument)(store.argument),
+            index: self.index(&store.index, places),
+            value: places[store.value.0 as usize],
+        }
+    }
+
+    fn loops(&self, loops: &Loops) -> Loops {
+        let mut roots = Vec::new();
+        loops.stages.iter().for_each(|s| s.for_each_root(|e| roots.push(e)));
+        let (exprs, places) = copy(&loops.exprs, roots, self);
+        let place = |e: ExprId| places[e.0 as usize];
+        let stages = loops.stages.iter().map(|stage| Stage {
+            inner: stage.inner,
+            ragged: stage.ragged,
+            keeps: stage.keeps.iter().map(|&(k, e)| (k, place(e))).collect(),
+            reductions: stage
+                .reductions
+                .iter()
+                .map(|r| crate::kernel::Reduction { value: place(r.value), ..*r })
+                .collect(),
+            stores: stage.stores.iter().map(|s| self.store(s, &places)).collect(),
+        });
+        let stages = stages.collect();
+        Loops { points: self.extents.points.clone(), lanes: loops.lanes, exprs, stages }
+    }
+
+    fn contraction(&self, c: &Contraction) -> Contraction {
+        let mut roots = vec![c.lhs, c.rhs];
+        c.stores.iter().for_each(|s| s.for_each_root(|e| roots.push(e)));
+        let (exprs, places) = copy(&c.exprs, roots, self);
+        Contraction {
+            batch: self.extents.points.clone(),
+            exprs,
+            lhs: places[c.lhs.0 as usize],
+            rhs: places[c.rhs.0 as usize],
+            stores: c.stores.iter().map(|s| self.store(s, &places)).collect(),
+            ..*c
+        }
+    }
+}
+
+fn renumber(body: Body, argument: &dyn Fn(u32) -> u32) -> Body {
+    let rewrite = |extents| Rewrite { extents, axes: &Index::axis, argument };
+    match body {
+        Body::Loops(loops) => Body::Loops(rewrite(loops.extents()).loops(&loops)),
+        Body::Contraction(c) => Body::Contraction(rewrite(c.extents()).contraction(&c)),
+        Body::Together(_) => unreachable!("parts are joined after they are finished"),
+    }
+}
+
+/// Point axes grouped so that every index uses the axes of a group as one.
+///
+/// Returns the extents of the groups and, for each old axis, its group and whether
+/// it is the innermost of it: that one becomes the new axis, the others 0.
+fn groups(points: &[u64], fixed: &[u32], indices: &[&Index]) -> (Vec<u64>, Vec<(u32, bool)>) {
+    let mut extents: Vec<u64> = Vec::new();
+    let mut place = vec![(0, false); points.len()];
+    let mut innermost = None;
+    for outer in (0..points.len()).rev() {
+        if let (Some(inner), Some(extent)) = (innermost, extents.last_mut()) {
+            let (a, b) = (Axis::Point(outer as u32), Axis::Point(inner));
+            let free = !fixed.contains(&(outer as u32)) && !fixed.contains(&inner);
+            if free && indices.iter().all(|i| i.merges(a, b, *extent as i64)) {
+                *extent *= points[outer];
+                place[outer] = (extents.len() as u32 - 1, false);
+                continue;
+            }
+        }
+        extents.push(points[outer]);
+        place[outer] = (extents.len() as u32 - 1, true);
+        innermost = Some(outer as u32);
+    }
+    extents.reverse();
+    for (group, _) in &mut place {
+        *group = extents.len() as u32 - 1 - *group;
+    }
+    (extents, place)
+}
+
+/// An old axis in terms of the groups.
+fn grouped(place: &[(u32, bool)], axis: Axis) -> Index {
+    match axis {
+        Axis::Point(p) => match place[p as usize] {
+            (group, true) => Index::axis(Axis::Point(group)),
+            (_, false) => Index::default(),
+        },
+        axis => Index::axis(axis),
+    }
+}
+
+fn indices<'a>(exprs: &'a Exprs, stores: impl Iterator<Item = &'a Store>) -> Vec<&'a Index> {
+    let inside = exprs.iter().filter_map(|(_, expr, _)| match expr {
+        Expr::Load { index, .. } | Expr::Index(index) => Some(index),
+        _ => None,
+    });
+    inside.chain(stores.map(|s| &s.index)).collect()
+}
+
+fn merge_loops(loops: Loops) -> Loops {
+    // Only what is read counts: an index that evaluation came across and dropped
+    // must not keep axes apart.
+    let none = Rewrite { extents: loops.extents(), axes: &Index::axis, argument: &|a| a };
+    let mut loops = none.loops(&loops);
+    let all = indices(&loops.exprs, loops.stages.iter().flat_map(|s| &s.stores));
+    let fixed: Vec<u32> = loops.stages.iter().filter_map(|s| Some(s.ragged?.axis)).collect();
+    let (points, place) = groups(&loops.points, &fixed, &all);
+    if points.len() == loops.points.len() {
+        return loops;
+    }
+    let extents = Extents { points, ..loops.extents() };
+    for ragged in loops.stages.iter_mut().filter_map(|s| s.ragged.as_mut()) {
+        ragged.axis = place[ragged.axis as usize].0;
+    }
+    Rewrite { extents, axes: &|a| grouped(&place, a), argument: &|a| a }.loops(&loops)
+}
+
+fn merge_batch(c: Contraction) -> Contraction {
+    let none = Rewrite { extents: c.extents(), axes: &Index::axis, argument: &|a| a };
+    let c = none.contraction(&c);
+    let (points, place) = groups(&c.batch, &[], &indices(&c.exprs, c.stores.iter()));
+    let extents = Extents { points, ..c.extents() };
+    Rewrite { extents, axes: &|a| grouped(&place, a), argument: &|a| a }.contraction(&c)
+}

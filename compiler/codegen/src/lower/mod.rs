@@ -1,0 +1,260 @@
+//! From fusion groups to kernels.
+//!
+//! [`lower`] turns one [`Group`] into the launches that compute its roots from its
+//! inputs. It relies on what a group promises (`kiln_opt::group`) and answers with
+//! a [`LowerError`] when a promise is broken.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `evaluate` | the value of a node at an index, as an expression |
+//! | `scalar` | what an elementwise op means for one element |
+//! | `rows` | reductions: stages, slots, kept rows |
+//! | `split` | long reductions over few rows, in chunks |
+//! | `contraction` | sums of products with prologue and epilogue |
+//! | `update` | a box written into a buffer that holds the rest |
+//! | `finish` | unused axes, expressions and arguments out; the launch as data |
+
+mod contraction;
+mod evaluate;
+mod finish;
+mod rows;
+mod scalar;
+mod split;
+mod update;
+
+use kiln_ir::{DType, Graph, NodeId, Shape, Value};
+use kiln_opt::group::{Group, Kind};
+
+use crate::kernel::index::{Extents, linearize};
+use crate::kernel::{Axis, Body, Index, Kernel, Lanes, Loops, Stage, Store};
+use evaluate::Evaluator;
+
+/// What computes the roots of a group.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Lowered {
+    /// Run one after the other.
+    pub launches: Vec<Launch>,
+    /// Buffers that live between the launches.
+    pub temporaries: Vec<Temporary>,
+}
+
+/// One run of a kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Launch {
+    /// What runs.
+    pub kernel: Kernel,
+    /// What it is given, in the order of [`Kernel::arguments`]: inputs, then roots,
+    /// then temporaries; those that it does not touch are left out.
+    pub arguments: Vec<Operand>,
+}
+
+/// A buffer that a launch is given.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Operand {
+    /// An input or root of the group.
+    Value(Value),
+    /// A temporary of the lowered group, by number.
+    Temporary(usize),
+}
+
+/// A buffer that lives between the launches of one group.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Temporary {
+    /// Element type.
+    pub dtype: DType,
+    /// Number of elements.
+    pub elements: u64,
+}
+
+/// A group that cannot be lowered: it does not keep what groups promise.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("lowering {op}: {message}")]
+pub struct LowerError {
+    op: &'static str,
+    node: NodeId,
+    message: &'static str,
+}
+
+impl LowerError {
+    fn new(graph: &Graph, node: NodeId, message: &'static str) -> LowerError {
+        LowerError { op: graph.op(node).name(), node, message }
+    }
+
+    fn form(graph: &Graph, node: NodeId) -> LowerError {
+        LowerError::new(graph, node, "its form cannot be part of this kind of group")
+    }
+
+    fn input(graph: &Graph, node: NodeId) -> LowerError {
+        LowerError::new(graph, node, "is read by the group but is not one of its inputs")
+    }
+
+    fn reduction(graph: &Graph, node: NodeId) -> LowerError {
+        LowerError::new(graph, node, "is not a reduction of the group's space at its own row")
+    }
+
+    fn root(graph: &Graph, node: NodeId) -> LowerError {
+        LowerError::new(graph, node, "is a root of another shape than the group's")
+    }
+
+    /// The node at which lowering stopped.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+}
+
+/// The launches that compute the roots of `group`.
+///
+/// # Errors
+/// If the group does not keep what groups promise.
+pub fn lower(graph: &Graph, group: &Group) -> Result<Lowered, LowerError> {
+    match &group.kind {
+        Kind::Alias => Ok(Lowered::default()),
+        Kind::Map { space } => map(graph, group, space),
+        Kind::Rows { space, axes } => rows::lower(graph, group, space, axes),
+        Kind::Contraction { dot } => contraction::lower(graph, group, *dot),
+        Kind::Update { node } => update::lower(graph, group, *node),
+        Kind::Together { parts } => together(graph, group, parts),
+    }
+}
+
+/// What a group reads and writes: argument numbers of the kernels being built.
+struct Buffers<'g> {
+    graph: &'g Graph,
+    inputs: Vec<Value>,
+    roots: Vec<Value>,
+    temporaries: Vec<Temporary>,
+}
+
+impl<'g> Buffers<'g> {
+    fn new(graph: &'g Graph, group: &Group) -> Buffers<'g> {
+        let inputs = group.inputs(graph);
+        Buffers { graph, inputs, roots: group.roots.clone(), temporaries: Vec::new() }
+    }
+
+    fn root(&self, i: usize) -> u32 {
+        (self.inputs.len() + i) as u32
+    }
+
+    /// Adds a temporary and returns its argument number.
+    fn temporary(&mut self, dtype: DType, elements: u64) -> u32 {
+        self.temporaries.push(Temporary { dtype, elements });
+        (self.inputs.len() + self.roots.len() + self.temporaries.len() - 1) as u32
+    }
+
+    fn operand(&self, argument: u32) -> Operand {
+        let i = argument as usize;
+        let values = self.inputs.len() + self.roots.len();
+        match i.checked_sub(values) {
+            Some(t) => Operand::Temporary(t),
+            None => Operand::Value(
+                *self.inputs.get(i).unwrap_or_else(|| &self.roots[i - self.inputs.len()]),
+            ),
+        }
+    }
+
+    fn describe(&self, argument: u32) -> (DType, u64) {
+        match self.operand(argument) {
+            Operand::Value(value) => {
+                let ty = self.graph.ty(value);
+                (ty.dtype, ty.elements() as u64)
+            }
+            Operand::Temporary(t) => (self.temporaries[t].dtype, self.temporaries[t].elements),
+        }
+    }
+
+    fn lowered(&self, name: &str, bodies: Vec<Body>) -> Lowered {
+        let launches = bodies.into_iter().map(|b| finish::launch(self, name, b)).collect();
+        Lowered { launches, temporaries: self.temporaries.clone() }
+    }
+}
+
+/// The index map of a shape over point axes, one for each extent above 1, and
+/// their extents.
+fn over_points(shape: &[usize]) -> (Vec<Index>, Vec<u64>) {
+    let mut points = Vec::new();
+    let map = shape.iter().map(|&extent| match extent {
+        1 => Index::default(),
+        _ => {
+            points.push(extent as u64);
+            Index::axis(Axis::Point(points.len() as u32 - 1))
+        }
+    });
+    (map.collect(), points)
+}
+
+/// A group of pointwise members: one point for each element.
+fn map(graph: &Graph, group: &Group, space: &Shape) -> Result<Lowered, LowerError> {
+    let buffers = Buffers::new(graph, group);
+    if space.elements() == 0 {
+        return Ok(Lowered::default());
+    }
+    let (map, points) = over_points(space);
+    let extents = Extents { points: points.clone(), inner: 1, ..Extents::default() };
+    let mut evaluator = Evaluator::new(graph, &group.members, &buffers.inputs, extents);
+    let at = evaluator.map(map.clone());
+    let mut stores = Vec::new();
+    for (i, &root) in group.roots.iter().enumerate() {
+        if graph.ty(root).shape != *space {
+            return Err(LowerError::root(graph, root.node));
+        }
+        let value = evaluator.value(root, at)?;
+        stores.push(Store { argument: buffers.root(i), index: linearize(&map, space), value });
+    }
+    let stages = vec![Stage { stores, ..Stage::new(1) }];
+    let loops = Loops { points, lanes: Lanes::Points, exprs: evaluator.exprs, stages };
+    Ok(buffers.lowered(&name(graph, &group.members), vec![Body::Loops(loops)]))
+}
+
+/// Parts that need one launch each become one; the others follow one by one.
+fn together(graph: &Graph, group: &Group, parts: &[Group]) -> Result<Lowered, LowerError> {
+    let mut lowered = Lowered::default();
+    let mut joined = Vec::new();
+    for part in parts {
+        let mut of_part = lower(graph, part)?;
+        let loops = of_part.launches.iter().all(|l| matches!(l.kernel.body, Body::Loops(_)));
+        if of_part.launches.len() == 1 && loops {
+            joined.append(&mut of_part.launches);
+            continue;
+        }
+        let first = lowered.temporaries.len();
+        lowered.temporaries.append(&mut of_part.temporaries);
+        for mut launch in of_part.launches {
+            for operand in &mut launch.arguments {
+                if let Operand::Temporary(t) = operand {
+                    *t += first;
+                }
+            }
+            lowered.launches.push(launch);
+        }
+    }
+    if joined.len() == 1 {
+        lowered.launches.append(&mut joined);
+    } else if !joined.is_empty() {
+        lowered.launches.push(finish::join(&name(graph, &group.members), joined));
+    }
+    Ok(lowered)
+}
+
+/// The ops of a kernel, for people: `exp_add_reduce_sum`, at most 60 characters.
+fn name(graph: &Graph, members: &[NodeId]) -> String {
+    const LIMIT: usize = 60;
+    let silent = ["constant", "broadcast", "reshape"];
+    let mut ops: Vec<&str> = members.iter().map(|&n| graph.op(n).name()).collect();
+    if ops.iter().any(|op| !silent.contains(op)) {
+        ops.retain(|op| !silent.contains(op));
+    }
+    let mut name = String::new();
+    for (i, op) in ops.iter().enumerate() {
+        let rest = format!("_and_{}_more", ops.len() - i);
+        let room = if i + 1 == ops.len() { 0 } else { rest.len() };
+        if name.len() + 1 + op.len() + room > LIMIT {
+            name.push_str(&rest);
+            break;
+        }
+        if i > 0 {
+            name.push('_');
+        }
+        name.push_str(op);
+    }
+    name
+}

@@ -1,0 +1,415 @@
+//! Programs over rows: reductions and what depends on them.
+//!
+//! The kept axes of the space are points, the reduced ones flatten into the inner
+//! axis. Reductions that do not depend on each other share a stage; one that needs
+//! the result of another comes a stage later and reads it from its slot:
+//!
+//! ```text
+//! softmax(x) = e / sum(e), e = exp(x - max(x))
+//!
+//!   stage 0:  s0 = max  of x
+//!   stage 1:  s1 = sum  of exp(x - s0)        keeps k0 = exp(x - s0)
+//!   stage 2:  store k0 / s1
+//! ```
+//!
+//! The order of each reduction follows from the space and the reduced axes alone
+//! ([`lanes`], [`Tree::of`]), so fused and unfused programs agree to the bit.
+//!
+//! Kept: values that cost more than [`EXPENSIVE`] operations and are needed again
+//! in a later stage, while the rows fit [`KEPT_BYTES`]; cheaper ones are computed
+//! again, from elements that are still in a cache.
+
+use hashbrown::HashMap;
+use kiln_ir::{Graph, Shape};
+use kiln_opt::group::Group;
+
+use super::evaluate::{Evaluator, Found, Rows};
+use super::{Buffers, LowerError, Lowered, name, split};
+use crate::kernel::expr::{BinaryOp, UnaryOp};
+use crate::kernel::index::{Extents, delinearize, linearize};
+use crate::kernel::{
+    Axis, Body, Combine, Expr, ExprId, Exprs, Index, KEPT_BYTES, Lanes, Loops, Reduction, Stage,
+    Store, Tree,
+};
+
+/// Operations from which on a value is kept rather than computed again. Keeping
+/// costs a store and a load per element, and cache space.
+const EXPENSIVE: u32 = 10;
+
+/// Which axis vector lanes run along in reductions of `space` along `axes`: the one
+/// whose elements are neighbours in memory.
+pub fn lanes(space: &Shape, axes: &[usize]) -> Lanes {
+    match space.iter().rposition(|&extent| extent > 1) {
+        Some(last) if !axes.contains(&last) => Lanes::Points,
+        _ => Lanes::Inner,
+    }
+}
+
+/// A row program before its stages are laid out.
+pub(crate) struct Program {
+    /// Extents of the kept axes above 1.
+    pub points: Vec<u64>,
+    /// Steps of a row.
+    pub inner: u64,
+    /// See [`lanes`].
+    pub lanes: Lanes,
+    /// All expressions, over `points` and the inner axis.
+    pub exprs: Exprs,
+    /// By slot.
+    pub reductions: Vec<Found>,
+    /// For each expression, how many stages of reductions it needs before its own.
+    pub levels: Vec<u32>,
+    /// Roots of the space's shape.
+    pub wide: Vec<Store>,
+    /// Roots with one element for each row.
+    pub narrow: Vec<Store>,
+}
+
+pub(crate) fn lower(
+    graph: &Graph,
+    group: &Group,
+    space: &Shape,
+    axes: &[usize],
+) -> Result<Lowered, LowerError> {
+    let mut buffers = Buffers::new(graph, group);
+    let Some(program) = program(&buffers, group, space, axes)? else {
+        return Ok(Lowered::default());
+    };
+    let name = name(graph, &group.members);
+    let bodies = match split::chunk(&program) {
+        Some(chunk) => split::lower(&mut buffers, program, chunk),
+        None => vec![stages(program)],
+    };
+    Ok(buffers.lowered(&name, bodies.into_iter().map(Body::Loops).collect()))
+}
+
+/// The expressions of the group; nothing when no root has an element.
+fn program(
+    buffers: &Buffers,
+    group: &Group,
+    space: &Shape,
+    axes: &[usize],
+) -> Result<Option<Program>, LowerError> {
+    let graph = buffers.graph;
+    let mut points = Vec::new();
+    for (k, &extent) in space.iter().enumerate() {
+        if extent != 1 && !axes.contains(&k) {
+            points.push(extent as u64);
+        }
+    }
+    if points.contains(&0) {
+        return Ok(None);
+    }
+    let reduced: Vec<usize> = axes.iter().map(|&a| space[a]).collect();
+    let inner: u64 = reduced.iter().map(|&d| d as u64).product();
+    let extents = Extents { points: points.clone(), inner, ..Extents::default() };
+
+    // The space, kept axes as points, reduced axes as digits of the inner axis; the
+    // same with the reduced axes at 0; and without them.
+    let step = if inner > 1 { Index::axis(Axis::Inner) } else { Index::default() };
+    let digits = if inner == 0 {
+        vec![Index::default(); reduced.len()]
+    } else {
+        delinearize(&step, &reduced, &extents)
+    };
+    let (mut at_space, mut at_ones, mut at_row) = (Vec::new(), Vec::new(), Vec::new());
+    let mut point = 0;
+    for (k, &extent) in space.iter().enumerate() {
+        if let Some(i) = axes.iter().position(|&a| a == k) {
+            at_space.push(digits[i].clone());
+            at_ones.push(Index::default());
+            continue;
+        }
+        let index = if extent == 1 {
+            Index::default()
+        } else {
+            point += 1;
+            Index::axis(Axis::Point(point - 1))
+        };
+        at_space.push(index.clone());
+        at_ones.push(index.clone());
+        at_row.push(index);
+    }
+    let row_shape = space.without(axes);
+    let ones: Shape =
+        (0..space.rank()).map(|k| if axes.contains(&k) { 1 } else { space[k] }).collect();
+
+    let mut evaluator = Evaluator::new(graph, &group.members, &buffers.inputs, extents);
+    let space_map = evaluator.map(at_space.clone());
+    let row_map = evaluator.map(at_row.clone());
+    let ones_map = evaluator.map(at_ones);
+    evaluator.rows = Some(Rows { space: space_map, row: row_map, axes: axes.to_vec(), inner });
+    let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+    for (i, &root) in group.roots.iter().enumerate() {
+        let shape = &graph.ty(root).shape;
+        let argument = buffers.root(i);
+        if shape == space {
+            if inner > 0 {
+                let value = evaluator.value(root, space_map)?;
+                let index = linearize(&at_space, space);
+                wide.push(Store { argument, index, value });
+            }
+            continue;
+        }
+        let map = match shape {
+            shape if *shape == row_shape => row_map,
+            shape if *shape == ones => ones_map,
+            _ => return Err(LowerError::root(graph, root.node)),
+        };
+        let value = evaluator.value(root, map)?;
+        narrow.push(Store { argument, index: linearize(&at_row, &row_shape), value });
+    }
+    if wide.is_empty() && narrow.is_empty() {
+        return Ok(None);
+    }
+    let Evaluator { exprs, reductions, .. } = evaluator;
+    let levels = levels(&exprs, &reductions);
+    let lanes = lanes(space, axes);
+    Ok(Some(Program { points, inner, lanes, exprs, reductions, levels, wide, narrow }))
+}
+
+/// How many stages of reductions come before each expression can be evaluated.
+fn levels(exprs: &Exprs, reductions: &[Found]) -> Vec<u32> {
+    let mut levels = vec![0u32; exprs.len()];
+    for (id, expr, _) in exprs.iter() {
+        let mut level = match expr {
+            // A slot is added after the value it reduces.
+            Expr::Slot(slot) => levels[reductions[*slot as usize].value.0 as usize] + 1,
+            _ => 0,
+        };
+        expr.for_each_operand(|o| level = level.max(levels[o.0 as usize]));
+        levels[id.0 as usize] = level;
+    }
+    levels
+}
+
+impl Program {
+    /// How many stages of reductions there are.
+    pub fn depth(&self) -> u32 {
+        let last = self.reductions.iter().map(|r| self.levels[r.value.0 as usize] + 1).max();
+        last.unwrap_or(0)
+    }
+
+    /// The reductions of one level, with their slots.
+    pub fn reductions_at(&self, level: u32) -> impl Iterator<Item = (u32, &Found)> {
+        let here = move |r: &Found| self.levels[r.value.0 as usize] == level;
+        self.reductions.iter().enumerate().filter(move |(_, r)| here(r)).map(|(i, r)| (i as u32, r))
+    }
+
+    /// For each expression, whether it changes along a row.
+    pub fn varying(&self) -> Vec<bool> {
+        varying(&self.exprs)
+    }
+}
+
+/// For each expression, whether it depends on the inner axis.
+fn varying(exprs: &Exprs) -> Vec<bool> {
+    let mut varying = vec![false; exprs.len()];
+    for (id, expr, _) in exprs.iter() {
+        let mut varies = match expr {
+            Expr::Load { index, .. } | Expr::Index(index) => index.depends_on(Axis::Inner),
+            Expr::Kept(_) => true,
+            _ => false,
+        };
+        expr.for_each_operand(|o| varies |= varying[o.0 as usize]);
+        varying[id.0 as usize] = varies;
+    }
+    varying
+}
+
+/// The program as one list of stages.
+fn stages(program: Program) -> Loops {
+    let depth = program.depth();
+    let tree = Tree::of(program.inner, program.lanes);
+    let mut stages: Vec<Stage> = (0..depth)
+        .map(|level| {
+            let reductions = program.reductions_at(level).map(|(slot, found)| Reduction {
+                combine: found.combine,
+                value: found.value,
+                slot,
+                tree,
+            });
+            Stage { reductions: reductions.collect(), ..Stage::new(program.inner) }
+        })
+        .collect();
+
+    // A wide root is stored by the last stage that reads rows from memory, not by the
+    // first that could: its buffer may be that of an input, which must have been read.
+    let level = |s: &Store| program.levels[s.value.0 as usize];
+    let wide = program.wide.iter().map(level).max().map_or(0, |l| l + 1);
+    let last_read = (0..depth).rev().find(|&l| {
+        let roots = program.reductions_at(l).map(|(_, found)| found.value);
+        reads_rows(&program.exprs, roots)
+    });
+    let full = depth.max(wide);
+    stages.resize(full as usize, Stage::new(program.inner));
+    let late: Vec<ExprId> =
+        program.wide.iter().filter(|s| level(s) >= depth).map(|s| s.value).collect();
+    let last_read = match reads_rows(&program.exprs, late) {
+        true => full.saturating_sub(1),
+        false => last_read.unwrap_or(0),
+    };
+    for store in &program.wide {
+        stages[level(store).max(last_read) as usize].stores.push(store.clone());
+    }
+    if program.lanes == Lanes::Inner { keep(&program, &mut stages) } else { Keeping::default() }
+        .finish(program, stages)
+}
+
+/// Whether evaluating `roots` loads elements that change along a row.
+fn reads_rows(exprs: &Exprs, roots: impl IntoIterator<Item = ExprId>) -> bool {
+    let reached = exprs.reachable(roots);
+    exprs.iter().any(|(id, expr, _)| {
+        reached[id.0 as usize]
+            && matches!(expr, Expr::Load { index, .. } if index.depends_on(Axis::Inner))
+    })
+}
+
+/// Which values earlier stages keep for later ones.
+#[derive(Default)]
+struct Keeping {
+    /// Expression, array number, and the stage that fills it.
+    kept: Vec<(ExprId, usize)>,
+}
+
+/// Decides what to keep: for each stage, the outermost expensive values that an
+/// earlier stage has computed.
+fn keep(program: &Program, stages: &mut [Stage]) -> Keeping {
+    let exprs = &program.exprs;
+    let varying = program.varying();
+    let cost = costs(exprs, &varying);
+    let mut keeping = Keeping::default();
+    let mut room = KEPT_BYTES;
+    let mut computed: Vec<Vec<bool>> = Vec::new();
+    for stage in stages.iter() {
+        let mut reached = vec![false; exprs.len()];
+        stage.for_each_root(|e| reached[e.0 as usize] = true);
+        for i in (0..exprs.len()).rev() {
+            let id = ExprId(i as u32);
+            if !reached[i] {
+                continue;
+            }
+            if varying[i] && cost[i] >= EXPENSIVE {
+                if keeping.kept.iter().any(|&(e, _)| e == id) {
+                    continue;
+                }
+                let bytes = program.inner * exprs.dtype(id).size() as u64;
+                let earlier = computed.iter().position(|c| c[i]);
+                if let (Some(earlier), true) = (earlier, bytes <= room) {
+                    room -= bytes;
+                    keeping.kept.push((id, earlier));
+                    continue;
+                }
+            }
+            exprs.get(id).for_each_operand(|o| reached[o.0 as usize] = true);
+        }
+        computed.push(reached);
+    }
+    keeping
+}
+
+/// Roughly how many operations each value costs per step, counting shared ones
+/// every time; loads and what does not change along the row are free.
+fn costs(exprs: &Exprs, varying: &[bool]) -> Vec<u32> {
+    let mut costs = vec![0u32; exprs.len()];
+    for (id, expr, _) in exprs.iter().filter(|(id, ..)| varying[id.0 as usize]) {
+        let mut cost = match expr {
+            Expr::Binary(BinaryOp::Div | BinaryOp::Rem, ..) | Expr::Unary(UnaryOp::Sqrt, _) => 4,
+            Expr::Load { .. } | Expr::Index(_) => 0,
+            _ => 1,
+        };
+        expr.for_each_operand(|o| cost = u32::min(1 << 16, cost + costs[o.0 as usize]));
+        costs[id.0 as usize] = cost;
+    }
+    costs
+}
+
+impl Keeping {
+    /// Rewrites the stages: filled arrays in the stage that computes the value, reads
+    /// of them in later ones, and the roots that have one element for each row last.
+    fn finish(self, program: Program, stages: Vec<Stage>) -> Loops {
+        let from = &program.exprs;
+        let mut exprs = Exprs::default();
+        let mut result = Vec::new();
+        for (number, stage) in stages.into_iter().enumerate() {
+            let mut places = HashMap::new();
+            let arrays: Vec<u32> = (0..self.kept.len() as u32).collect();
+            for (&k, &(e, filler)) in arrays.iter().zip(&self.kept) {
+                if filler < number {
+                    places.insert(e, exprs.add(Expr::Kept(k), from.dtype(e)));
+                }
+            }
+            let fills: Vec<(u32, ExprId)> = arrays
+                .iter()
+                .zip(&self.kept)
+                .filter(|(_, (_, filler))| *filler == number)
+                .map(|(&k, &(e, _))| (k, e))
+                .collect();
+            let stage = Stage { keeps: fills, ..stage };
+            result.push(place(from, &mut exprs, places, &stage));
+        }
+        if !program.narrow.is_empty() {
+            let stage = Stage { stores: program.narrow, ..Stage::new(1) };
+            result.push(place(from, &mut exprs, HashMap::new(), &stage));
+        }
+        Loops { points: program.points, lanes: program.lanes, exprs, stages: result }
+    }
+}
+
+/// A stage over expressions of `from` as one over `to`, where `places` says which
+/// values are known in another way.
+pub(crate) fn place(
+    from: &Exprs,
+    to: &mut Exprs,
+    mut places: HashMap<ExprId, ExprId>,
+    stage: &Stage,
+) -> Stage {
+    let mut reached = vec![false; from.len()];
+    stage.for_each_root(|e| reached[e.0 as usize] = true);
+    for i in (0..from.len()).rev() {
+        let id = ExprId(i as u32);
+        if reached[i] && !places.contains_key(&id) {
+            from.get(id).for_each_operand(|o| reached[o.0 as usize] = true);
+        }
+    }
+    for (id, expr, dtype) in from.iter() {
+        if reached[id.0 as usize] && !places.contains_key(&id) {
+            let new = expr.map(|e| places[&e], |i| moved(i, &places));
+            places.insert(id, to.add(new, dtype));
+        }
+    }
+    let at = |e: ExprId| places[&e];
+    Stage {
+        inner: stage.inner,
+        ragged: stage.ragged,
+        keeps: stage.keeps.iter().map(|&(k, e)| (k, at(e))).collect(),
+        reductions: stage
+            .reductions
+            .iter()
+            .map(|r| Reduction { value: at(r.value), ..*r })
+            .collect(),
+        stores: stage
+            .stores
+            .iter()
+            .map(|s| Store { index: moved(&s.index, &places), value: at(s.value), ..*s })
+            .collect(),
+    }
+}
+
+/// The index with the expressions inside it moved.
+fn moved(index: &Index, places: &HashMap<ExprId, ExprId>) -> Index {
+    let mut any = false;
+    index.for_each_dynamic(&mut |_| any = true);
+    if !any {
+        return index.clone();
+    }
+    index.rename(&|e| places[&e])
+}
+
+/// What a reduction's slot holds.
+pub(crate) fn slot_dtype(exprs: &Exprs, found: &Found) -> kiln_ir::DType {
+    match found.combine {
+        Combine::Value(_) => exprs.dtype(found.value),
+        Combine::Arg(_) => kiln_ir::DType::I64,
+    }
+}
