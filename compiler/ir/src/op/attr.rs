@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Graph, Literal};
+use crate::{Graph, Literal, Type};
 
 /// The value of one attribute.
 #[derive(Clone, Debug)]
@@ -45,6 +45,12 @@ impl Attrs {
     pub fn ints(mut self, name: &str, values: &[usize]) -> Attrs {
         self.push(name, Attr::Ints(values.iter().map(|&v| v as i64).collect()));
         self
+    }
+
+    /// With a list of integers added, unless it is `default`, which a reader
+    /// takes for granted.
+    pub fn ints_unless(self, name: &str, values: &[usize], default: &[usize]) -> Attrs {
+        if values == default { self } else { self.ints(name, values) }
     }
 
     /// With a list of signed integers added.
@@ -102,6 +108,33 @@ impl Attrs {
         }
     }
 
+    /// Takes a list of non-negative integers, which is `default` when left out.
+    pub fn take_ints_or(&mut self, name: &str, default: &[usize]) -> Result<Vec<usize>, String> {
+        if self.0.iter().any(|(n, _)| n == name) {
+            self.take_ints(name)
+        } else {
+            Ok(default.to_vec())
+        }
+    }
+
+    /// Takes a literal.
+    pub fn take_literal(&mut self, name: &str) -> Result<Literal, String> {
+        match self.take(name) {
+            Some(Attr::Literal(value)) => Ok(value),
+            Some(_) => Err(format!("attribute `{name}` must be a literal")),
+            None => Err(format!("attribute `{name}` is missing")),
+        }
+    }
+
+    /// Takes a graph.
+    pub fn take_graph(&mut self, name: &str) -> Result<Arc<Graph>, String> {
+        match self.take(name) {
+            Some(Attr::Graph(graph)) => Ok(graph),
+            Some(_) => Err(format!("attribute `{name}` must be a graph")),
+            None => Err(format!("attribute `{name}` is missing")),
+        }
+    }
+
     /// The attributes in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Attr)> {
         self.0.iter().map(|(n, a)| (n.as_str(), a))
@@ -110,6 +143,14 @@ impl Attrs {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// The annotated type of an op that has one result.
+pub(super) fn result(results: &[Type]) -> Result<&Type, String> {
+    match results {
+        [ty] => Ok(ty),
+        _ => Err(format!("wants one result type, got {}", results.len())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sums of products.
 
-use super::{Attrs, InferError, OpDef, Sample, Share, Types};
+use super::{Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
 use crate::{DType, Form, Literal, Type};
 
 /// Which axes of the two operands of a product are paired.
@@ -46,21 +46,110 @@ pub struct DotGeneral {
     pub dtype: DType,
 }
 
+/// Whether sums of products of `from` may be formed in `to`: a type that holds
+/// every value of `from`.
+fn holds(from: DType, to: DType) -> bool {
+    let wider = to.bits() > from.bits();
+    from == to
+        || match (from, to) {
+            (from, to) if from.is_float() && to.is_float() => wider,
+            (from, to) if from.is_signed_integer() => to.is_signed_integer() && wider,
+            (from, to) if from.is_unsigned() => to.is_integer() && wider,
+            _ => false,
+        }
+}
+
+/// The axes of one operand: in range, none twice.
+fn operand_axes(
+    op: &'static str,
+    side: &str,
+    ty: &Type,
+    batch: &[usize],
+    contract: &[usize],
+) -> Result<(), InferError> {
+    let mut seen = vec![false; ty.shape.rank()];
+    for &axis in batch.iter().chain(contract) {
+        check::axis(op, axis, ty)?;
+        if std::mem::replace(&mut seen[axis], true) {
+            let message = format!("{side} {ty} axis {axis} is paired twice");
+            return Err(InferError::new(op, message));
+        }
+    }
+    Ok(())
+}
+
+/// Axes paired one with one, of equal extents.
+fn paired(
+    op: &'static str,
+    what: &str,
+    (lhs, lhs_axes): (&Type, &[usize]),
+    (rhs, rhs_axes): (&Type, &[usize]),
+) -> Result<(), InferError> {
+    if lhs_axes.len() != rhs_axes.len() {
+        let message = format!("{what} axes differ in number: lhs {lhs_axes:?}, rhs {rhs_axes:?}");
+        return Err(InferError::new(op, message));
+    }
+    for (&a, &b) in lhs_axes.iter().zip(rhs_axes) {
+        let (m, n) = (lhs.shape[a], rhs.shape[b]);
+        if m != n {
+            let message = format!(
+                "{what} axes differ in length: lhs {lhs} axis {a} is {m}, rhs {rhs} axis {b} is {n}"
+            );
+            return Err(InferError::new(op, message));
+        }
+    }
+    Ok(())
+}
+
 impl OpDef for DotGeneral {
     fn name(&self) -> &'static str {
         "dot_general"
     }
 
     fn attrs(&self) -> Attrs {
-        todo!()
+        let DotDims { lhs_batch, rhs_batch, lhs_contract, rhs_contract } = &self.dims;
+        Attrs::new()
+            .ints_unless("lhs_batch", lhs_batch, &[])
+            .ints_unless("rhs_batch", rhs_batch, &[])
+            .ints("lhs_contract", lhs_contract)
+            .ints("rhs_contract", rhs_contract)
     }
 
-    fn parse(_name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
-        todo!()
+    fn parse(name: &str, attrs: &mut Attrs, results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "dot_general").then(|| {
+            let dims = DotDims {
+                lhs_batch: attrs.take_ints_or("lhs_batch", &[])?,
+                rhs_batch: attrs.take_ints_or("rhs_batch", &[])?,
+                lhs_contract: attrs.take_ints("lhs_contract")?,
+                rhs_contract: attrs.take_ints("rhs_contract")?,
+            };
+            Ok(DotGeneral { dims, dtype: attr::result(results)?.dtype })
+        })
     }
 
-    fn infer(&self, _operands: &[&Type]) -> Result<Types, InferError> {
-        todo!()
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [lhs, rhs] = check::operands(op, operands)?;
+        let DotDims { lhs_batch, rhs_batch, lhs_contract, rhs_contract } = &self.dims;
+        if lhs.dtype != rhs.dtype {
+            let message = format!("operands differ in element type: lhs {lhs}, rhs {rhs}");
+            return Err(InferError::new(op, message));
+        }
+        check::number(op, lhs)?;
+        if !holds(lhs.dtype, self.dtype) {
+            let message =
+                format!("{} does not hold every product's factor {}", self.dtype, lhs.dtype);
+            return Err(InferError::new(op, message));
+        }
+        operand_axes(op, "lhs", lhs, lhs_batch, lhs_contract)?;
+        operand_axes(op, "rhs", rhs, rhs_batch, rhs_contract)?;
+        paired(op, "batch", (lhs, lhs_batch), (rhs, rhs_batch))?;
+        paired(op, "contracted", (lhs, lhs_contract), (rhs, rhs_contract))?;
+        let lhs_free = DotDims::free(lhs.shape.rank(), lhs_batch, lhs_contract);
+        let rhs_free = DotDims::free(rhs.shape.rank(), rhs_batch, rhs_contract);
+        let lhs_axes = lhs_batch.iter().chain(&lhs_free).map(|&axis| lhs.shape[axis]);
+        let rhs_axes = rhs_free.iter().map(|&axis| rhs.shape[axis]);
+        check::result(op, self.dtype, lhs_axes.chain(rhs_axes).collect())
     }
 
     fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {

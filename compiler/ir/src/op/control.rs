@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::{Attrs, InferError, OpDef, Sample, Share, Types};
+use super::{Attr, Attrs, InferError, OpDef, Sample, Share, Types, check};
 use crate::{Form, Graph, Literal, Type};
 
 /// A parameter of the graph. Made by `Graph::add_parameter` alone.
@@ -40,15 +40,18 @@ impl OpDef for Parameter {
     }
 
     fn attrs(&self) -> Attrs {
-        todo!()
+        Attrs::new()
     }
 
     fn parse(_name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
-        todo!()
+        // Written in the graph's signature, not as an op.
+        None
     }
 
-    fn infer(&self, _operands: &[&Type]) -> Result<Types, InferError> {
-        todo!()
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [] = check::operands(op, operands)?;
+        check::result(op, self.ty.dtype, self.ty.shape.clone())
     }
 
     fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
@@ -74,15 +77,35 @@ impl OpDef for Call {
     }
 
     fn attrs(&self) -> Attrs {
-        todo!()
+        let mut attrs = Attrs::new();
+        attrs.push("graph", Attr::Graph(self.graph.clone()));
+        attrs
     }
 
-    fn parse(_name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
-        todo!()
+    fn parse(name: &str, attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "call").then(|| Ok(Call { graph: attrs.take_graph("graph")? }))
     }
 
-    fn infer(&self, _operands: &[&Type]) -> Result<Types, InferError> {
-        todo!()
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let (callee, parameters) = (self.graph.name(), self.graph.parameters());
+        if operands.len() != parameters.len() {
+            let (wanted, given) = (parameters.len(), operands.len());
+            let message = format!("@{callee} wants {wanted} operands, got {given}");
+            return Err(InferError::new(op, message));
+        }
+        for (i, (parameter, &given)) in parameters.zip(operands).enumerate() {
+            let wanted = self.graph.ty(parameter);
+            if wanted != given {
+                let name = match self.graph.parameter_info(i).name.as_str() {
+                    "" => String::new(),
+                    name => format!(" (%{name})"),
+                };
+                let message = format!("@{callee} wants {wanted} as operand {i}{name}, got {given}");
+                return Err(InferError::new(op, message));
+            }
+        }
+        Ok(self.graph.outputs().iter().map(|&v| self.graph.ty(v).clone()).collect())
     }
 
     fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {

@@ -3,7 +3,7 @@
 //! Starts are rank-0 integers, one for each axis, and clamp to `[0, extent - size]`
 //! (C1 in `docs/numerics.md`).
 
-use super::{Attrs, InferError, OpDef, Sample, Share, Types};
+use super::{Attrs, InferError, OpDef, Sample, Share, Types, check};
 use crate::{Form, Literal, Type};
 
 /// Takes a box of operand 0 at the starts given by operands 1...
@@ -17,21 +17,50 @@ pub struct DynamicSlice {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DynamicUpdateSlice;
 
+/// A rank-0 integer for each axis of `x`.
+fn starts(op: &'static str, x: &Type, starts: &[&Type]) -> Result<(), InferError> {
+    let rank = x.shape.rank();
+    if starts.len() != rank {
+        let plural = if rank == 1 { "" } else { "s" };
+        let message = format!("wants {rank} start{plural} for {x}, got {}", starts.len());
+        return Err(InferError::new(op, message));
+    }
+    for (axis, &start) in starts.iter().enumerate() {
+        if !start.dtype.is_integer() || start.shape.rank() != 0 {
+            let message = format!("wants a rank-0 integer as start of axis {axis}, got {start}");
+            return Err(InferError::new(op, message));
+        }
+    }
+    Ok(())
+}
+
 impl OpDef for DynamicSlice {
     fn name(&self) -> &'static str {
         "dynamic_slice"
     }
 
     fn attrs(&self) -> Attrs {
-        todo!()
+        Attrs::new().ints("sizes", &self.sizes)
     }
 
-    fn parse(_name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
-        todo!()
+    fn parse(name: &str, attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "dynamic_slice").then(|| Ok(DynamicSlice { sizes: attrs.take_ints("sizes")? }))
     }
 
-    fn infer(&self, _operands: &[&Type]) -> Result<Types, InferError> {
-        todo!()
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let Some((&x, start)) = operands.split_first() else {
+            return Err(InferError::new(op, "wants an operand and its starts, got none"));
+        };
+        starts(op, x, start)?;
+        check::per_axis(op, "sizes", self.sizes.len(), x)?;
+        for (axis, (&size, &extent)) in self.sizes.iter().zip(x.shape.iter()).enumerate() {
+            if size > extent {
+                let message = format!("size {size} is more than {x} axis {axis} has");
+                return Err(InferError::new(op, message));
+            }
+        }
+        check::result(op, x.dtype, self.sizes.as_slice().into())
     }
 
     fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
@@ -57,15 +86,27 @@ impl OpDef for DynamicUpdateSlice {
     }
 
     fn attrs(&self) -> Attrs {
-        todo!()
+        Attrs::new()
     }
 
-    fn parse(_name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
-        todo!()
+    fn parse(name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "dynamic_update_slice").then_some(Ok(DynamicUpdateSlice))
     }
 
-    fn infer(&self, _operands: &[&Type]) -> Result<Types, InferError> {
-        todo!()
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [x, update, start @ ..] = operands else {
+            let message = format!("wants an operand, an update and starts, got {}", operands.len());
+            return Err(InferError::new(op, message));
+        };
+        starts(op, x, start)?;
+        let fits = update.dtype == x.dtype
+            && update.shape.rank() == x.shape.rank()
+            && update.shape.iter().zip(x.shape.iter()).all(|(u, x)| u <= x);
+        if !fits {
+            return Err(InferError::new(op, format!("update {update} does not fit into {x}")));
+        }
+        check::result(op, x.dtype, x.shape.clone())
     }
 
     fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {

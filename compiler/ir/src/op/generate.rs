@@ -1,6 +1,6 @@
 //! Ops whose value follows from the index alone.
 
-use super::{Attrs, InferError, OpDef, Sample, Share, Types};
+use super::{Attr, Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
 use crate::form::Generate;
 use crate::{Form, Literal, Type};
 
@@ -26,15 +26,35 @@ impl OpDef for Constant {
     }
 
     fn attrs(&self) -> Attrs {
-        todo!()
+        // One element stands for an array of equal ones: zeros print as one zero.
+        let value = &self.value;
+        let splat = value.ty().elements() > 1 && value.iter().all(|s| s == value.get(0));
+        let value = if splat { Literal::scalar(value.get(0)) } else { value.clone() };
+        let mut attrs = Attrs::new();
+        attrs.push("value", Attr::Literal(value));
+        attrs
     }
 
-    fn parse(_name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
-        todo!()
+    fn parse(name: &str, attrs: &mut Attrs, results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "constant").then(|| {
+            let ty = attr::result(results)?;
+            let value = attrs.take_literal("value")?;
+            if value.ty() == ty {
+                Ok(Constant { value })
+            } else if *value.ty() == Type::scalar(ty.dtype) {
+                check::result("constant", ty.dtype, ty.shape.clone())
+                    .map_err(|e| e.message().to_string())?;
+                Ok(Constant { value: Literal::splat(ty.clone(), value.get(0)) })
+            } else {
+                Err(format!("attribute `value` is {}, the result {ty}", value.ty()))
+            }
+        })
     }
 
-    fn infer(&self, _operands: &[&Type]) -> Result<Types, InferError> {
-        todo!()
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [] = check::operands(op, operands)?;
+        check::result(op, self.value.ty().dtype, self.value.ty().shape.clone())
     }
 
     fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
@@ -60,15 +80,20 @@ impl OpDef for Iota {
     }
 
     fn attrs(&self) -> Attrs {
-        todo!()
+        Attrs::new().int("axis", self.axis)
     }
 
-    fn parse(_name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
-        todo!()
+    fn parse(name: &str, attrs: &mut Attrs, results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "iota")
+            .then(|| Ok(Iota { ty: attr::result(results)?.clone(), axis: attrs.take_int("axis")? }))
     }
 
-    fn infer(&self, _operands: &[&Type]) -> Result<Types, InferError> {
-        todo!()
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [] = check::operands(op, operands)?;
+        check::number(op, &self.ty)?;
+        check::axis(op, self.axis, &self.ty)?;
+        check::result(op, self.ty.dtype, self.ty.shape.clone())
     }
 
     fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {

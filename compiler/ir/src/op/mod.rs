@@ -8,6 +8,7 @@
 //! How to add one: `docs/add-an-op.md`.
 
 mod attr;
+mod check;
 mod contraction;
 mod control;
 mod dynamic;

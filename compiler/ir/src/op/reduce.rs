@@ -1,7 +1,7 @@
 //! Reductions along axes.
 
-use super::{Attrs, InferError, OpDef, Sample, Share, Types};
-use crate::{DType, Form, Literal, Type};
+use super::{Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
+use crate::{DType, Form, Literal, Scalar, Type};
 
 /// How a reduction combines elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -105,15 +105,25 @@ impl OpDef for Reduce {
     }
 
     fn attrs(&self) -> Attrs {
-        todo!()
+        Attrs::new().ints("axes", &self.axes)
     }
 
-    fn parse(_name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
-        todo!()
+    fn parse(name: &str, attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
+        let word = name.strip_prefix("reduce_")?;
+        let kind = ReduceKind::ALL.into_iter().find(|kind| kind.name() == word)?;
+        Some(attrs.take_ints("axes").map(|axes| Reduce { kind, axes }))
     }
 
-    fn infer(&self, _operands: &[&Type]) -> Result<Types, InferError> {
-        todo!()
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [x] = check::operands(op, operands)?;
+        match self.kind {
+            ReduceKind::Sum | ReduceKind::Prod => check::number(op, x)?,
+            ReduceKind::Min | ReduceKind::Max => {}
+            ReduceKind::And | ReduceKind::Or | ReduceKind::Xor => check::bits(op, x)?,
+        }
+        check::increasing_axes(op, &self.axes, x)?;
+        check::result(op, x.dtype, x.shape.without(&self.axes))
     }
 
     fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
@@ -135,19 +145,42 @@ impl OpDef for Reduce {
 
 impl OpDef for ArgReduce {
     fn name(&self) -> &'static str {
-        todo!()
+        match self.kind {
+            ArgKind::Min => "argmin",
+            ArgKind::Max => "argmax",
+        }
     }
 
     fn attrs(&self) -> Attrs {
-        todo!()
+        Attrs::new().int("axis", self.axis)
     }
 
-    fn parse(_name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
-        todo!()
+    fn parse(name: &str, attrs: &mut Attrs, results: &[Type]) -> Option<Result<Self, String>> {
+        let word = name.strip_prefix("arg")?;
+        let kind = ArgKind::ALL.into_iter().find(|kind| kind.name() == word)?;
+        Some(
+            attrs
+                .take_int("axis")
+                .and_then(|axis| Ok(ArgReduce { kind, axis, dtype: attr::result(results)?.dtype })),
+        )
     }
 
-    fn infer(&self, _operands: &[&Type]) -> Result<Types, InferError> {
-        todo!()
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [x] = check::operands(op, operands)?;
+        check::axis(op, self.axis, x)?;
+        let result = Type { dtype: self.dtype, shape: x.shape.without(&[self.axis]) };
+        check::dtype(op, &result, DType::is_integer, "an integer result")?;
+        let Some(last) = x.shape[self.axis].checked_sub(1) else {
+            let message = format!("wants at least one element along axis {}, got {x}", self.axis);
+            return Err(InferError::new(op, message));
+        };
+        if Scalar::from_i128(self.dtype, last as i128).as_i128() != Some(last as i128) {
+            let message =
+                format!("index {last} of {x} axis {} does not fit {}", self.axis, self.dtype);
+            return Err(InferError::new(op, message));
+        }
+        check::result(op, result.dtype, result.shape)
     }
 
     fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {

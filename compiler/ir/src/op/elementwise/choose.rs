@@ -1,0 +1,169 @@
+//! Comparing elements, and choosing between them.
+
+use crate::form::ScalarFn;
+use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
+use crate::{DType, Form, Literal, Type};
+
+/// A comparison of two elements of one type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Compare {
+    /// Equal; false if either is NaN.
+    Eq,
+    /// Not equal; true if either is NaN.
+    Ne,
+    /// Less.
+    Lt,
+    /// Less or equal.
+    Le,
+    /// Greater.
+    Gt,
+    /// Greater or equal.
+    Ge,
+}
+
+impl Compare {
+    /// Every one.
+    pub const ALL: [Compare; 6] =
+        [Compare::Eq, Compare::Ne, Compare::Lt, Compare::Le, Compare::Gt, Compare::Ge];
+
+    /// The name in the text format.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Compare::Eq => "eq",
+            Compare::Ne => "ne",
+            Compare::Lt => "lt",
+            Compare::Le => "le",
+            Compare::Gt => "gt",
+            Compare::Ge => "ge",
+        }
+    }
+}
+
+/// `operand0 ? operand1 : operand2`; operand 0 is `bool` and of the same shape.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Select;
+
+/// `min(max(value, low), high)` of operands low, value, high, all of one
+/// type and shape. NaN in any gives NaN.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Clamp;
+
+impl OpDef for Compare {
+    fn name(&self) -> &'static str {
+        Compare::name(*self)
+    }
+
+    fn attrs(&self) -> Attrs {
+        Attrs::new()
+    }
+
+    fn parse(name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
+        Compare::ALL.into_iter().find(|op| op.name() == name).map(Ok)
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [a, b] = check::operands(op, operands)?;
+        check::same(op, a, b)?;
+        check::result(op, DType::Bool, a.shape.clone())
+    }
+
+    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
+        todo!()
+    }
+
+    fn share(&self) -> Share {
+        Share::Elementwise
+    }
+
+    fn lower(&self) -> Form {
+        Form::Map(ScalarFn::Compare(*self))
+    }
+
+    fn samples() -> Vec<Sample> {
+        todo!()
+    }
+}
+
+impl OpDef for Select {
+    fn name(&self) -> &'static str {
+        "select"
+    }
+
+    fn attrs(&self) -> Attrs {
+        Attrs::new()
+    }
+
+    fn parse(name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "select").then_some(Ok(Select))
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [chooser, yes, no] = check::operands(op, operands)?;
+        check::dtype(op, chooser, |d| d == DType::Bool, "a bool as operand 0")?;
+        check::same(op, yes, no)?;
+        if chooser.shape != yes.shape {
+            let message =
+                format!("wants operand 0 in the shape of the others, got {chooser} for {yes}");
+            return Err(InferError::new(op, message));
+        }
+        check::result(op, yes.dtype, yes.shape.clone())
+    }
+
+    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
+        todo!()
+    }
+
+    fn share(&self) -> Share {
+        Share::Elementwise
+    }
+
+    fn lower(&self) -> Form {
+        Form::Map(ScalarFn::Select)
+    }
+
+    fn samples() -> Vec<Sample> {
+        todo!()
+    }
+}
+
+impl OpDef for Clamp {
+    fn name(&self) -> &'static str {
+        "clamp"
+    }
+
+    fn attrs(&self) -> Attrs {
+        Attrs::new()
+    }
+
+    fn parse(name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "clamp").then_some(Ok(Clamp))
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [low, value, high] = check::operands(op, operands)?;
+        if low != value || high != value {
+            let message = format!("wants one type, got low {low}, value {value}, high {high}");
+            return Err(InferError::new(op, message));
+        }
+        check::result(op, value.dtype, value.shape.clone())
+    }
+
+    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
+        todo!()
+    }
+
+    fn share(&self) -> Share {
+        Share::Elementwise
+    }
+
+    fn lower(&self) -> Form {
+        Form::Map(ScalarFn::Clamp)
+    }
+
+    fn samples() -> Vec<Sample> {
+        todo!()
+    }
+}

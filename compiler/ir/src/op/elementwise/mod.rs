@@ -1,0 +1,15 @@
+//! Elementwise ops: the result at an index depends on the operands at that index.
+//!
+//! Semantics at the edges (overflow, division by zero, NaN, −0) are in
+//! `docs/numerics.md`. Operands have equal shapes and, where they are combined or
+//! compared, one element type: nothing is promoted or broadcast.
+
+mod binary;
+mod choose;
+mod convert;
+mod unary;
+
+pub use binary::Binary;
+pub use choose::{Clamp, Compare, Select};
+pub use convert::Convert;
+pub use unary::Unary;

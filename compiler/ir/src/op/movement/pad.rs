@@ -1,0 +1,86 @@
+//! An operand spread out in a field of one value.
+
+use crate::form::View;
+use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
+use crate::{Form, Literal, Type};
+
+/// Surrounds operand 0 with operand 1, a scalar, and puts `interior` of it between
+/// neighbours. Negative `low` and `high` cut. JAX: `lax.pad`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Pad {
+    /// Elements before the first on each axis; negative removes.
+    pub low: Vec<i64>,
+    /// Elements after the last on each axis; negative removes.
+    pub high: Vec<i64>,
+    /// Elements between neighbours on each axis.
+    pub interior: Vec<usize>,
+}
+
+impl OpDef for Pad {
+    fn name(&self) -> &'static str {
+        "pad"
+    }
+
+    fn attrs(&self) -> Attrs {
+        Attrs::new().signed("low", &self.low).signed("high", &self.high).ints_unless(
+            "interior",
+            &self.interior,
+            &vec![0; self.interior.len()],
+        )
+    }
+
+    fn parse(name: &str, attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "pad").then(|| {
+            let (low, high) = (attrs.take_signed("low")?, attrs.take_signed("high")?);
+            let interior = attrs.take_ints_or("interior", &vec![0; low.len()])?;
+            Ok(Pad { low, high, interior })
+        })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [x, value] = check::operands(op, operands)?;
+        if *value != Type::scalar(x.dtype) {
+            let wanted = Type::scalar(x.dtype);
+            return Err(InferError::new(
+                op,
+                format!("wants {wanted} to pad {x} with, got {value}"),
+            ));
+        }
+        check::per_axis(op, "low", self.low.len(), x)?;
+        check::per_axis(op, "high", self.high.len(), x)?;
+        check::per_axis(op, "interior", self.interior.len(), x)?;
+        let mut shape = Vec::with_capacity(x.shape.rank());
+        for (axis, &extent) in x.shape.iter().enumerate() {
+            let (low, high, interior) = (self.low[axis], self.high[axis], self.interior[axis]);
+            // Exact in i128: each term is below 2^127.
+            let spread = extent as i128 + extent.saturating_sub(1) as i128 * interior as i128;
+            let padded = spread + low as i128 + high as i128;
+            let Ok(padded) = usize::try_from(padded) else {
+                let message = format!(
+                    "low {low}, high {high} and interior {interior} give {x} axis {axis} \
+                     the extent {padded}"
+                );
+                return Err(InferError::new(op, message));
+            };
+            shape.push(padded);
+        }
+        check::result(op, x.dtype, shape.into())
+    }
+
+    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
+        todo!()
+    }
+
+    fn share(&self) -> Share {
+        Share::Never
+    }
+
+    fn lower(&self) -> Form {
+        Form::View(View::Pad { low: self.low.clone(), interior: self.interior.clone() })
+    }
+
+    fn samples() -> Vec<Sample> {
+        todo!()
+    }
+}

@@ -1,0 +1,101 @@
+//! Views that reorder elements: transpose and reverse.
+
+use crate::form::View;
+use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
+use crate::{Form, Literal, Type};
+
+/// Permutes axes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Transpose {
+    /// Result axis `k` is operand axis `permutation[k]`.
+    pub permutation: Vec<usize>,
+}
+
+/// Runs axes backwards.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Reverse {
+    /// The reversed axes, strictly increasing.
+    pub axes: Vec<usize>,
+}
+
+impl OpDef for Transpose {
+    fn name(&self) -> &'static str {
+        "transpose"
+    }
+
+    fn attrs(&self) -> Attrs {
+        Attrs::new().ints("permutation", &self.permutation)
+    }
+
+    fn parse(name: &str, attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "transpose")
+            .then(|| Ok(Transpose { permutation: attrs.take_ints("permutation")? }))
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [x] = check::operands(op, operands)?;
+        check::per_axis(op, "permutation", self.permutation.len(), x)?;
+        let mut sorted = self.permutation.clone();
+        sorted.sort_unstable();
+        if sorted.iter().enumerate().any(|(i, &axis)| i != axis) {
+            let message = format!("wants each axis of {x} once, got {:?}", self.permutation);
+            return Err(InferError::new(op, message));
+        }
+        let shape = self.permutation.iter().map(|&axis| x.shape[axis]).collect();
+        check::result(op, x.dtype, shape)
+    }
+
+    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
+        todo!()
+    }
+
+    fn share(&self) -> Share {
+        Share::Never
+    }
+
+    fn lower(&self) -> Form {
+        Form::View(View::Transpose { permutation: self.permutation.clone() })
+    }
+
+    fn samples() -> Vec<Sample> {
+        todo!()
+    }
+}
+
+impl OpDef for Reverse {
+    fn name(&self) -> &'static str {
+        "reverse"
+    }
+
+    fn attrs(&self) -> Attrs {
+        Attrs::new().ints("axes", &self.axes)
+    }
+
+    fn parse(name: &str, attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "reverse").then(|| Ok(Reverse { axes: attrs.take_ints("axes")? }))
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [x] = check::operands(op, operands)?;
+        check::increasing_axes(op, &self.axes, x)?;
+        check::result(op, x.dtype, x.shape.clone())
+    }
+
+    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
+        todo!()
+    }
+
+    fn share(&self) -> Share {
+        Share::Never
+    }
+
+    fn lower(&self) -> Form {
+        Form::View(View::Reverse { axes: self.axes.clone() })
+    }
+
+    fn samples() -> Vec<Sample> {
+        todo!()
+    }
+}

@@ -1,0 +1,76 @@
+//! A strided box of the operand.
+
+use crate::form::View;
+use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
+use crate::{Form, Literal, Type};
+
+/// Takes a strided box: indices `start`, `start + stride`, … below `limit`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Slice {
+    /// First index on each axis.
+    pub start: Vec<usize>,
+    /// Exclusive end on each axis.
+    pub limit: Vec<usize>,
+    /// Step on each axis, at least 1.
+    pub stride: Vec<usize>,
+}
+
+impl OpDef for Slice {
+    fn name(&self) -> &'static str {
+        "slice"
+    }
+
+    fn attrs(&self) -> Attrs {
+        Attrs::new().ints("start", &self.start).ints("limit", &self.limit).ints_unless(
+            "stride",
+            &self.stride,
+            &vec![1; self.stride.len()],
+        )
+    }
+
+    fn parse(name: &str, attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "slice").then(|| {
+            let (start, limit) = (attrs.take_ints("start")?, attrs.take_ints("limit")?);
+            let stride = attrs.take_ints_or("stride", &vec![1; start.len()])?;
+            Ok(Slice { start, limit, stride })
+        })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        let op = self.name();
+        let [x] = check::operands(op, operands)?;
+        check::per_axis(op, "start", self.start.len(), x)?;
+        check::per_axis(op, "limit", self.limit.len(), x)?;
+        check::per_axis(op, "stride", self.stride.len(), x)?;
+        let mut shape = Vec::with_capacity(x.shape.rank());
+        for (axis, &extent) in x.shape.iter().enumerate() {
+            let (start, limit, stride) = (self.start[axis], self.limit[axis], self.stride[axis]);
+            if start > limit || limit > extent {
+                let message = format!("{start}..{limit} is not a range of {x} axis {axis}");
+                return Err(InferError::new(op, message));
+            }
+            if stride == 0 {
+                let message = format!("wants strides of at least 1, got 0 on axis {axis}");
+                return Err(InferError::new(op, message));
+            }
+            shape.push((limit - start).div_ceil(stride));
+        }
+        check::result(op, x.dtype, shape.into())
+    }
+
+    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
+        todo!()
+    }
+
+    fn share(&self) -> Share {
+        Share::Never
+    }
+
+    fn lower(&self) -> Form {
+        Form::View(View::Slice { start: self.start.clone(), stride: self.stride.clone() })
+    }
+
+    fn samples() -> Vec<Sample> {
+        todo!()
+    }
+}
