@@ -1,0 +1,283 @@
+//! Elementwise methods. Semantics at the edges are in `docs/numerics.md`.
+
+use kiln_ir::op::{Binary, Clamp, Compare, Convert, Select, Unary};
+use kiln_trace::At;
+
+use super::operand::OperandKind;
+use super::{Operand, Tensor};
+use crate::DType;
+
+macro_rules! unary {
+    ($($(#[$doc:meta])* $name:ident $op:ident;)*) => {
+        impl Tensor {
+            $($(#[$doc])*
+            #[track_caller]
+            pub fn $name(&self) -> Tensor {
+                Tensor::apply(Unary::$op, &[self], At::caller())
+            })*
+        }
+    };
+}
+
+unary! {
+    /// Magnitude; the least signed integer stays itself.
+    abs Abs;
+    /// −1, 0 or 1; floats keep −0 and NaN.
+    sign Sign;
+    /// Largest integer not above, as a float.
+    floor Floor;
+    /// Smallest integer not below, as a float.
+    ceil Ceil;
+    /// Nearest integer, ties to even, as a float.
+    round Round;
+    /// e to the power of each element.
+    exp Exp;
+    /// Natural logarithm.
+    log Log;
+    /// Square root, correctly rounded.
+    sqrt Sqrt;
+    /// Reciprocal of the square root.
+    rsqrt Rsqrt;
+    /// Hyperbolic tangent.
+    tanh Tanh;
+    /// Sine of radians.
+    sin Sin;
+    /// Cosine of radians.
+    cos Cos;
+    /// Error function.
+    erf Erf;
+    /// Whether each element is neither infinite nor NaN.
+    isfinite IsFinite;
+}
+
+macro_rules! binary {
+    ($($(#[$doc:meta])* $name:ident $op:ident;)*) => {
+        impl Tensor {
+            $($(#[$doc])*
+            #[track_caller]
+            pub fn $name(&self, other: impl Operand) -> Tensor {
+                self.binary(Binary::$op, other, At::caller())
+            })*
+        }
+    };
+}
+
+binary! {
+    /// The greater of each pair; NaN if either is.
+    maximum Max;
+    /// The lesser of each pair; NaN if either is.
+    minimum Min;
+    /// Power; integers wrap.
+    pow Pow;
+    /// Shift to the right, filling with zeros whatever the type.
+    shift_right_logical ShiftRightLogical;
+    /// Shift to the right, filling with the sign.
+    shift_right_arithmetic ShiftRightArithmetic;
+}
+
+macro_rules! compare {
+    ($($(#[$doc:meta])* $name:ident $op:ident;)*) => {
+        impl Tensor {
+            $($(#[$doc])*
+            #[track_caller]
+            pub fn $name(&self, other: impl Operand) -> Tensor {
+                self.compare(Compare::$op, other, At::caller())
+            })*
+        }
+    };
+}
+
+compare! {
+    /// Where elements are equal; NaN equals nothing.
+    eq Eq;
+    /// Where elements are not equal; NaN is not equal to anything.
+    ne Ne;
+    /// Where elements are less than `other`'s.
+    lt Lt;
+    /// Where elements are at most `other`'s.
+    le Le;
+    /// Where elements are greater than `other`'s.
+    gt Gt;
+    /// Where elements are at least `other`'s.
+    ge Ge;
+}
+
+impl Tensor {
+    fn compare(&self, op: Compare, other: impl Operand, at: At) -> Tensor {
+        match self.pair(op.name(), other, at) {
+            Ok((lhs, rhs)) => Tensor::apply(op, &[&lhs, &rhs], at),
+            Err(poisoned) => poisoned,
+        }
+    }
+
+    /// Elements converted to another type: floats truncate and saturate on their
+    /// way to integers, integers wrap, and everything but zero is true.
+    #[track_caller]
+    pub fn astype(&self, dtype: DType) -> Tensor {
+        self.convert(dtype, At::caller())
+    }
+
+    pub(crate) fn convert(&self, dtype: DType, at: At) -> Tensor {
+        if self.try_ty().is_ok_and(|ty| ty.dtype == dtype) {
+            return self.clone();
+        }
+        Tensor::apply(Convert { to: dtype }, &[self], at)
+    }
+
+    /// Each element times itself.
+    #[track_caller]
+    pub fn square(&self) -> Tensor {
+        self * self
+    }
+
+    /// One over each element.
+    #[track_caller]
+    pub fn reciprocal(&self) -> Tensor {
+        self.like(1.0, At::caller()) / self
+    }
+
+    /// Each element to the `n`-th power, by repeated squaring.
+    #[track_caller]
+    pub fn powi(&self, n: i32) -> Tensor {
+        let mut rest = n.unsigned_abs();
+        let mut square = self.clone();
+        let mut product: Option<Tensor> = None;
+        while rest > 0 {
+            if rest & 1 == 1 {
+                product = Some(match product {
+                    Some(p) => &p * &square,
+                    None => square.clone(),
+                });
+            }
+            rest >>= 1;
+            if rest > 0 {
+                square = &square * &square;
+            }
+        }
+        match product {
+            None => Tensor::ones_like(self),
+            Some(p) if n < 0 => p.reciprocal(),
+            Some(p) => p,
+        }
+    }
+
+    /// Each element to a power; the same as [`Tensor::pow`].
+    #[track_caller]
+    pub fn powf(&self, exponent: impl Operand) -> Tensor {
+        self.binary(Binary::Pow, exponent, At::caller())
+    }
+
+    /// Elements limited to `low..=high`; NaN stays NaN.
+    #[track_caller]
+    pub fn clip(&self, low: impl Operand, high: impl Operand) -> Tensor {
+        self.maximum(low).minimum(high)
+    }
+
+    /// Elements limited to `low..=high` by the `clamp` op, whose gradient at a
+    /// bound is that of the inside; rank-0 bounds or bounds of the same shape.
+    #[track_caller]
+    pub fn clamp(&self, low: impl Operand, high: impl Operand) -> Tensor {
+        let at = At::caller();
+        let bounded = |bound: Result<(Tensor, Tensor), Tensor>| match bound {
+            Ok((_, bound)) => bound,
+            Err(poisoned) => poisoned,
+        };
+        let low = bounded(self.pair("clamp", low, at));
+        let high = bounded(self.pair("clamp", high, at));
+        Tensor::apply(Clamp, &[&low, self, &high], at)
+    }
+
+    /// `then` where this `bool` tensor is true, else `otherwise`; the three
+    /// broadcast against each other.
+    #[track_caller]
+    pub fn select(&self, then: impl Operand, otherwise: impl Operand) -> Tensor {
+        select(self, then.operand(), otherwise.operand(), At::caller())
+    }
+
+    /// `then` where `condition` is true, else `otherwise`: `jax.numpy.where`.
+    #[track_caller]
+    pub fn where_(condition: &Tensor, then: impl Operand, otherwise: impl Operand) -> Tensor {
+        select(condition, then.operand(), otherwise.operand(), At::caller())
+    }
+
+    /// Whether each element is NaN.
+    #[track_caller]
+    pub fn isnan(&self) -> Tensor {
+        self.ne(self)
+    }
+
+    /// Whether each element is infinite.
+    #[track_caller]
+    pub fn isinf(&self) -> Tensor {
+        !(self.isfinite() | self.isnan())
+    }
+
+    /// NaN replaced by 0, infinities by the greatest and least finite values.
+    #[track_caller]
+    pub fn nan_to_num(&self) -> Tensor {
+        let at = At::caller();
+        let Ok(ty) = self.try_ty() else { return self.clone() };
+        let greatest = match ty.dtype {
+            DType::F16 => 65504.0,
+            DType::BF16 => half::bf16::MAX.to_f64(),
+            DType::F32 => f32::MAX as f64,
+            DType::F64 => f64::MAX,
+            _ => return self.clone(),
+        };
+        let (top, bottom) = (self.like(greatest, at), self.like(-greatest, at));
+        let finite = self.maximum(bottom).minimum(top);
+        self.isnan().select(self.like(0.0, at), finite)
+    }
+
+    /// Where both are true.
+    #[track_caller]
+    pub fn logical_and(&self, other: impl Operand) -> Tensor {
+        self.binary(Binary::And, other, At::caller())
+    }
+
+    /// Where at least one is true.
+    #[track_caller]
+    pub fn logical_or(&self, other: impl Operand) -> Tensor {
+        self.binary(Binary::Or, other, At::caller())
+    }
+
+    /// Where exactly one is true.
+    #[track_caller]
+    pub fn logical_xor(&self, other: impl Operand) -> Tensor {
+        self.binary(Binary::Xor, other, At::caller())
+    }
+
+    /// Where it is false.
+    #[track_caller]
+    pub fn logical_not(&self) -> Tensor {
+        !self
+    }
+
+    /// The rank-0 constant `x` in this tensor's element type.
+    pub(crate) fn like(&self, x: f64, at: At) -> Tensor {
+        match self.try_ty() {
+            Ok(ty) => Tensor::number(x, ty.dtype, at),
+            Err(error) => Tensor::poisoned(error),
+        }
+    }
+}
+
+fn select(condition: &Tensor, then: OperandKind, otherwise: OperandKind, at: At) -> Tensor {
+    let dtype = then.dtype().or(otherwise.dtype()).unwrap_or_else(|| then.default_dtype());
+    let then = then.tensor(dtype, "select", at);
+    let otherwise = otherwise.tensor(dtype, "select", at);
+    let (then, otherwise) = match then.pair("select", &otherwise, at) {
+        Ok(both) => both,
+        Err(poisoned) => return poisoned,
+    };
+    let (Ok(c), Ok(t)) = (condition.try_ty(), then.try_ty()) else {
+        return Tensor::apply(Select, &[condition, &then, &otherwise], at);
+    };
+    let Some(shape) = super::movement::broadcast_shapes(&c.shape, &t.shape) else {
+        let message = format!("shapes do not broadcast: condition {c}, values {t}");
+        let operands = [("condition", condition), ("value", &then)];
+        return Tensor::fail_operands("select", message, &operands, at);
+    };
+    let [c, t, o] = [condition, &then, &otherwise].map(|x| x.expand(&shape, at));
+    Tensor::apply(Select, &[&c, &t, &o], at)
+}

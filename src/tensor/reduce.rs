@@ -1,0 +1,261 @@
+//! Reductions, and the axes they take.
+
+use std::fmt;
+use std::ops::RangeFull;
+
+use kiln_ir::op::{ArgKind, ArgReduce, Reduce, ReduceKind};
+use kiln_trace::At;
+
+use super::Tensor;
+use crate::{DType, Shape};
+
+/// Which axes a method works along: `1`, `-1`, `[0, 2]`, or `..` for all.
+///
+/// [`keepdims`] makes a reduction keep them with extent 1.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Axes {
+    /// `None`: all.
+    axes: Option<Vec<i64>>,
+    keepdims: bool,
+}
+
+/// The axes, kept by the reduction with extent 1.
+///
+/// ```
+/// use kiln::prelude::*;
+///
+/// let x = Tensor::ones([2, 3], F32);
+/// assert_eq!(x.sum(1).shape(), [2]);
+/// assert_eq!(x.sum(keepdims(1)).shape(), [2, 1]);
+/// ```
+pub fn keepdims(axes: impl Into<Axes>) -> Axes {
+    Axes { keepdims: true, ..axes.into() }
+}
+
+impl Axes {
+    fn list(axes: impl IntoIterator<Item = i64>) -> Axes {
+        Axes { axes: Some(axes.into_iter().collect()), keepdims: false }
+    }
+
+    /// How many; `None` for all.
+    pub(crate) fn count(&self) -> Option<usize> {
+        self.axes.as_ref().map(Vec::len)
+    }
+}
+
+impl From<RangeFull> for Axes {
+    fn from(_: RangeFull) -> Axes {
+        Axes { axes: None, keepdims: false }
+    }
+}
+
+macro_rules! axes_from {
+    ($($t:ty),*) => {$(
+        impl From<$t> for Axes {
+            fn from(axis: $t) -> Axes {
+                Axes::list([axis as i64])
+            }
+        }
+
+        impl<const N: usize> From<[$t; N]> for Axes {
+            fn from(axes: [$t; N]) -> Axes {
+                Axes::list(axes.map(|a| a as i64))
+            }
+        }
+
+        impl From<&[$t]> for Axes {
+            fn from(axes: &[$t]) -> Axes {
+                Axes::list(axes.iter().map(|&a| a as i64))
+            }
+        }
+
+        impl From<Vec<$t>> for Axes {
+            fn from(axes: Vec<$t>) -> Axes {
+                Axes::list(axes.into_iter().map(|a| a as i64))
+            }
+        }
+    )*};
+}
+
+axes_from!(i32, i64, usize);
+
+impl fmt::Display for Axes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.axes.as_deref() {
+            None => f.write_str("all axes"),
+            Some([axis]) => write!(f, "axis {axis}"),
+            Some(axes) => write!(f, "axes {axes:?}"),
+        }
+    }
+}
+
+/// The axis counted from the front, if it exists.
+pub(crate) fn resolve_axis(axis: i64, rank: usize) -> Option<usize> {
+    let axis = if axis < 0 { axis + rank as i64 } else { axis };
+    usize::try_from(axis).ok().filter(|&a| a < rank)
+}
+
+/// The axes counted from the front, increasing; `None` if one does not exist or
+/// occurs twice.
+pub(crate) fn resolve_axes(axes: &Axes, rank: usize) -> Option<Vec<usize>> {
+    let Some(axes) = &axes.axes else { return Some((0..rank).collect()) };
+    let mut resolved: Vec<usize> =
+        axes.iter().map(|&a| resolve_axis(a, rank)).collect::<Option<_>>()?;
+    resolved.sort_unstable();
+    resolved.windows(2).all(|w| w[0] != w[1]).then_some(resolved)
+}
+
+/// The shape with `axes` set to extent 1.
+fn kept(shape: &Shape, axes: &[usize]) -> Shape {
+    shape.iter().enumerate().map(|(i, &d)| if axes.contains(&i) { 1 } else { d }).collect()
+}
+
+impl Tensor {
+    fn reduce(&self, op: &str, kind: ReduceKind, axes: Axes, at: At) -> Tensor {
+        let (resolved, _) = match self.resolve(op, &axes, at) {
+            Ok(resolved) => resolved,
+            Err(poisoned) => return poisoned,
+        };
+        let ty = self.ty();
+        let extreme = matches!(kind, ReduceKind::Min | ReduceKind::Max);
+        if extreme && let Some(a) = resolved.iter().find(|&&a| ty.shape[a] == 0) {
+            let message = format!("axis {a} of {ty} is empty, and nothing has no {op}");
+            return Tensor::fail_operands(op, message, &[("operand", self)], at);
+        }
+        let shape = kept(&ty.shape, &resolved);
+        let reduced = Tensor::apply(Reduce { kind, axes: resolved }, &[self], at);
+        if axes.keepdims { reduced.reshaped(shape, at) } else { reduced }
+    }
+
+    /// Sum along axes; an empty one sums to 0. Half types accumulate in `f32`.
+    #[track_caller]
+    pub fn sum(&self, axes: impl Into<Axes>) -> Tensor {
+        self.reduce("sum", ReduceKind::Sum, axes.into(), At::caller())
+    }
+
+    /// Product along axes; an empty one gives 1. Half types accumulate in `f32`.
+    #[track_caller]
+    pub fn prod(&self, axes: impl Into<Axes>) -> Tensor {
+        self.reduce("prod", ReduceKind::Prod, axes.into(), At::caller())
+    }
+
+    /// Greatest element along axes, none of which may be empty; NaN wins.
+    #[track_caller]
+    pub fn max(&self, axes: impl Into<Axes>) -> Tensor {
+        self.reduce("max", ReduceKind::Max, axes.into(), At::caller())
+    }
+
+    /// Least element along axes, none of which may be empty; NaN wins.
+    #[track_caller]
+    pub fn min(&self, axes: impl Into<Axes>) -> Tensor {
+        self.reduce("min", ReduceKind::Min, axes.into(), At::caller())
+    }
+
+    /// Whether all elements along axes are true.
+    #[track_caller]
+    pub fn all(&self, axes: impl Into<Axes>) -> Tensor {
+        self.logical("all", ReduceKind::And, axes.into(), At::caller())
+    }
+
+    /// Whether any element along axes is true.
+    #[track_caller]
+    pub fn any(&self, axes: impl Into<Axes>) -> Tensor {
+        self.logical("any", ReduceKind::Or, axes.into(), At::caller())
+    }
+
+    fn logical(&self, op: &str, kind: ReduceKind, axes: Axes, at: At) -> Tensor {
+        match self.try_ty() {
+            Ok(ty) if ty.dtype != DType::Bool => {
+                let message = format!("wants a bool tensor, got {ty}; compare it first: `.ne(0)`");
+                Tensor::fail_operands(op, message, &[("operand", self)], at)
+            }
+            _ => self.reduce(op, kind, axes, at),
+        }
+    }
+
+    /// Mean along axes; that of nothing is NaN. Half types accumulate in `f32`.
+    #[track_caller]
+    pub fn mean(&self, axes: impl Into<Axes>) -> Tensor {
+        self.mean_of("mean", axes.into(), At::caller())
+    }
+
+    fn mean_of(&self, op: &str, axes: Axes, at: At) -> Tensor {
+        let wide = match self.widened(op, at) {
+            Ok(wide) => wide,
+            Err(poisoned) => return poisoned,
+        };
+        let (resolved, _) = match self.resolve(op, &axes, at) {
+            Ok(resolved) => resolved,
+            Err(poisoned) => return poisoned,
+        };
+        let ty = self.ty();
+        let n: usize = resolved.iter().map(|&a| ty.shape[a]).product();
+        let sum = wide.reduce(op, ReduceKind::Sum, axes, at);
+        let mean = sum.binary(kiln_ir::op::Binary::Div, sum.like(n as f64, at), at);
+        mean.convert(ty.dtype, at)
+    }
+
+    /// A float tensor in the type in which its elements accumulate.
+    pub(crate) fn widened(&self, op: &str, at: At) -> Result<Tensor, Tensor> {
+        let ty = self.try_ty().map_err(Tensor::poisoned)?;
+        if !ty.dtype.is_float() {
+            let message = format!("wants a float tensor, got {ty}; convert it: `.astype(F32)`");
+            return Err(Tensor::fail_operands(op, message, &[("operand", self)], at));
+        }
+        Ok(self.convert(ty.dtype.accumulator(), at))
+    }
+
+    /// Variance along axes: the mean of the squared distances from the mean.
+    #[track_caller]
+    pub fn var(&self, axes: impl Into<Axes>) -> Tensor {
+        let (at, axes) = (At::caller(), axes.into());
+        let wide = match self.widened("var", at) {
+            Ok(wide) => wide,
+            Err(poisoned) => return poisoned,
+        };
+        let mean = wide.mean_of("var", keepdims(axes.clone()), at);
+        let var = (&wide - &mean).square().mean_of("var", axes, at);
+        match self.try_ty() {
+            Ok(ty) => var.convert(ty.dtype, at),
+            Err(_) => var,
+        }
+    }
+
+    /// Standard deviation along axes: the square root of the variance.
+    #[track_caller]
+    pub fn std(&self, axes: impl Into<Axes>) -> Tensor {
+        self.var(axes).sqrt()
+    }
+
+    /// Index of the greatest element along an axis, as `i32`: the first of equals,
+    /// the first NaN if there is one.
+    #[track_caller]
+    pub fn argmax(&self, axis: impl Into<Axes>) -> Tensor {
+        self.arg_reduce("argmax", ArgKind::Max, axis.into(), At::caller())
+    }
+
+    /// Index of the least element along an axis, as `i32`: the first of equals, the
+    /// first NaN if there is one.
+    #[track_caller]
+    pub fn argmin(&self, axis: impl Into<Axes>) -> Tensor {
+        self.arg_reduce("argmin", ArgKind::Min, axis.into(), At::caller())
+    }
+
+    fn arg_reduce(&self, op: &str, kind: ArgKind, axes: Axes, at: At) -> Tensor {
+        // All axes means the index in row-major order, as in numpy.
+        let operand = match (axes.count(), self.try_ty()) {
+            (None, Ok(ty)) if ty.shape.rank() != 1 => self.reshaped([ty.elements()].into(), at),
+            _ => self.clone(),
+        };
+        let (resolved, _) = match operand.resolve(op, &axes, at) {
+            Ok(resolved) => resolved,
+            Err(poisoned) => return poisoned,
+        };
+        let [axis] = resolved[..] else {
+            return Tensor::fail(op, format!("takes one axis or `..`, got {axes}"), at);
+        };
+        let shape = kept(&operand.ty().shape, &[axis]);
+        let reduced = Tensor::apply(ArgReduce { kind, axis, dtype: DType::I32 }, &[&operand], at);
+        if axes.keepdims && axes.count().is_some() { reduced.reshaped(shape, at) } else { reduced }
+    }
+}

@@ -1,0 +1,81 @@
+//! Leaf paths, for dumps and messages.
+
+use std::fmt::{Debug, Write as _};
+
+use kiln_ir::Type;
+
+/// A walk over the leaves and statics of a tree that knows where it stands.
+pub struct Walk<'f> {
+    path: String,
+    /// Names for the elements of the outermost tuple: a function's parameters.
+    names: &'f [String],
+    visit: &'f mut dyn FnMut(Item<'_>),
+}
+
+/// What a walk comes across.
+pub(crate) enum Item<'a> {
+    /// A tensor, or what is passed for one; `None` when it is poisoned.
+    Leaf { path: &'a str, ty: Option<&'a Type> },
+    /// A part of the structure: a static, a length, a variant.
+    Fixed { path: &'a str, value: String },
+}
+
+impl<'f> Walk<'f> {
+    pub(crate) fn new(root: &str, visit: &'f mut dyn FnMut(Item<'_>)) -> Walk<'f> {
+        Walk { path: root.to_string(), names: &[], visit }
+    }
+
+    /// A walk over the arguments of a function.
+    pub(crate) fn arguments(names: &'f [String], visit: &'f mut dyn FnMut(Item<'_>)) -> Walk<'f> {
+        Walk { path: String::new(), names, visit }
+    }
+
+    /// A branch called `name`.
+    pub fn field(&mut self, name: &str, f: impl FnOnce(&mut Walk<'f>)) {
+        self.at(|path| push_name(path, name), f);
+    }
+
+    /// Element `i` of a tuple.
+    pub fn element(&mut self, i: usize, f: impl FnOnce(&mut Walk<'f>)) {
+        let names = std::mem::take(&mut self.names);
+        match names.get(i) {
+            Some(name) => self.at(|path| path.push_str(name), f),
+            None => self.at(|path| push_name(path, &i.to_string()), f),
+        }
+        self.names = names;
+    }
+
+    /// Element `i` of a list.
+    pub fn index(&mut self, i: usize, f: impl FnOnce(&mut Walk<'f>)) {
+        self.at(|path| _ = write!(path, "[{i}]"), f);
+    }
+
+    /// A static branch called `name`, or with an empty name this place itself.
+    pub fn fixed(&mut self, name: &str, value: &dyn Debug) {
+        let length = self.path.len();
+        if !name.is_empty() {
+            push_name(&mut self.path, name);
+        }
+        (self.visit)(Item::Fixed { path: &self.path, value: format!("{value:?}") });
+        self.path.truncate(length);
+    }
+
+    pub(crate) fn leaf(&mut self, ty: Option<&Type>) {
+        (self.visit)(Item::Leaf { path: &self.path, ty });
+    }
+
+    fn at(&mut self, push: impl FnOnce(&mut String), f: impl FnOnce(&mut Walk<'f>)) {
+        let length = self.path.len();
+        push(&mut self.path);
+        f(self);
+        self.path.truncate(length);
+    }
+}
+
+/// Appends `.name`; characters that paths cannot hold become `_`.
+fn push_name(path: &mut String, name: &str) {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.extend(name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }));
+}
