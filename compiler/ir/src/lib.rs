@@ -1,18 +1,20 @@
 //! The graph IR.
 //!
 //! Types, ops, the graph over petgraph, its text format, the verifier, and the
-//! reference interpreter [`eval`]. Depends on nothing else of Kiln's, does no IO,
+//! reference interpreter [`eval()`]. Depends on nothing else of Kiln's, does no IO,
 //! reads no environment and keeps no globals.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`mod@graph`] | [`Graph`], [`Value`], [`Use`]: SSA, the only file that names petgraph |
 //! | [`op`] | the `ops!` list, [`op::OpDef`], one file per op family |
+//! | [`mod@eval`] | the reference interpreter, [`eval()`] |
 //! | [`form`] | what `lower` says about an op: the vocabulary of every backend |
 
 #![forbid(unsafe_code)]
 
 mod dtype;
+pub mod eval;
 pub mod form;
 pub mod graph;
 mod literal;
@@ -21,6 +23,7 @@ mod shape;
 mod source;
 
 pub use dtype::DType;
+pub use eval::{EvalError, eval};
 pub use form::Form;
 pub use graph::{Graph, NodeId, ParameterInfo, Use, Value};
 pub use literal::{Element, Literal, Scalar};

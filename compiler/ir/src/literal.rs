@@ -39,8 +39,9 @@ impl Scalar {
             DType::U16 => x as u16 as u64,
             DType::U32 => x as u32 as u64,
             DType::U64 => x as u64,
-            DType::F16 => f16::from_f64(x).to_bits() as u64,
-            DType::BF16 => bf16::from_f64(x).to_bits() as u64,
+            // By way of an f32: `half` rounds those once, but an f64 twice.
+            DType::F16 => f16::from_f32(narrow_to_odd(x)).to_bits() as u64,
+            DType::BF16 => bf16::from_f32(narrow_to_odd(x)).to_bits() as u64,
             DType::F32 => (x as f32).to_bits() as u64,
             DType::F64 => x.to_bits(),
         };
@@ -111,6 +112,19 @@ impl Scalar {
             _ => return None,
         })
     }
+}
+
+/// `x` as an `f32`, cut off, with the last bit set if anything was cut.
+///
+/// The last bit then says which side of a tie `x` is on, so that rounding the result
+/// once more, to at most 22 digits, is as good as rounding `x` itself.
+fn narrow_to_odd(x: f64) -> f32 {
+    let nearest = x as f32;
+    if nearest as f64 == x || x.is_nan() {
+        return nearest;
+    }
+    let away = (nearest as f64).abs() > x.abs();
+    f32::from_bits((nearest.to_bits() - away as u32) | 1)
 }
 
 /// `x` rounded once (to nearest even) to a half type.

@@ -1,7 +1,9 @@
 //! Sums of products.
 
+use super::accumulate::Sum;
+use super::index::{Index, indices, ravel, unravel};
 use super::{Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
-use crate::{DType, Form, Literal, Type};
+use crate::{DType, Form, Literal, Scalar, Type};
 
 /// Which axes of the two operands of a product are paired.
 ///
@@ -101,6 +103,32 @@ fn paired(
     Ok(())
 }
 
+/// The element of `x` at an index given in parts: some axes, and the index along each.
+fn element(x: &Literal, parts: [(&Vec<usize>, &[usize]); 3]) -> Scalar {
+    let mut index = Index::from_elem(0, x.ty().shape.rank());
+    for (axes, at) in parts {
+        for (&axis, &at) in axes.iter().zip(at) {
+            index[axis] = at;
+        }
+    }
+    x.get(ravel(&x.ty().shape, &index))
+}
+
+/// The sum of the products, in the type `dtype`.
+fn sum_of_products(dtype: DType, pairs: impl Iterator<Item = (Scalar, Scalar)>) -> Scalar {
+    if dtype.is_float() {
+        let mut sum = Sum::default();
+        pairs.for_each(|(a, b)| sum.add_product(a.as_f64(), b.as_f64()));
+        Scalar::from_f64(dtype, sum.value())
+    } else {
+        let products = pairs.map(|(a, b)| {
+            let (a, b) = (a.as_i128().expect("integer"), b.as_i128().expect("integer"));
+            a.wrapping_mul(b)
+        });
+        Scalar::from_i128(dtype, products.fold(0, i128::wrapping_add))
+    }
+}
+
 impl OpDef for DotGeneral {
     fn name(&self) -> &'static str {
         "dot_general"
@@ -152,8 +180,25 @@ impl OpDef for DotGeneral {
         check::result(op, self.dtype, lhs_axes.chain(rhs_axes).collect())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        let ([lhs, rhs], result) = (operands, &results[0]) else {
+            unreachable!("infer counts operands")
+        };
+        let DotDims { lhs_batch, rhs_batch, lhs_contract, rhs_contract } = &self.dims;
+        let lhs_free = DotDims::free(lhs.ty().shape.rank(), lhs_batch, lhs_contract);
+        let rhs_free = DotDims::free(rhs.ty().shape.rank(), rhs_batch, rhs_contract);
+        let contracted: Index = lhs_contract.iter().map(|&axis| lhs.ty().shape[axis]).collect();
+        vec![Literal::from_fn(result.clone(), |i| {
+            let index = unravel(&result.shape, i);
+            let (batch, free) = index.split_at(lhs_batch.len());
+            let (left, right) = free.split_at(lhs_free.len());
+            let pairs = indices(&contracted).map(|k| {
+                let a = [(lhs_batch, batch), (&lhs_free, left), (lhs_contract, &k)];
+                let b = [(rhs_batch, batch), (&rhs_free, right), (rhs_contract, &k)];
+                (element(lhs, a), element(rhs, b))
+            });
+            sum_of_products(self.dtype, pairs)
+        })]
     }
 
     fn share(&self) -> Share {

@@ -3,6 +3,7 @@
 //! Starts are rank-0 integers, one for each axis, and clamp to `[0, extent - size]`
 //! (C1 in `docs/numerics.md`).
 
+use super::index::{Index, ravel, unravel};
 use super::{Attrs, InferError, OpDef, Sample, Share, Types, check};
 use crate::{Form, Literal, Type};
 
@@ -34,6 +35,17 @@ fn starts(op: &'static str, x: &Type, starts: &[&Type]) -> Result<(), InferError
     Ok(())
 }
 
+/// The starts, moved to where a box of `sizes` lies within `extents`.
+fn clamped(starts: &[&Literal], extents: &[usize], sizes: &[usize]) -> Index {
+    let room = extents.iter().zip(sizes).map(|(extent, size)| extent - size);
+    (starts.iter().zip(room))
+        .map(|(start, room)| {
+            let start = start.get(0).as_i128().expect("infer wants integers");
+            start.clamp(0, room as i128) as usize
+        })
+        .collect()
+}
+
 impl OpDef for DynamicSlice {
     fn name(&self) -> &'static str {
         "dynamic_slice"
@@ -63,8 +75,16 @@ impl OpDef for DynamicSlice {
         check::result(op, x.dtype, self.sizes.as_slice().into())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        let x = operands[0];
+        let start = clamped(&operands[1..], &x.ty().shape, &self.sizes);
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            let mut index = unravel(&results[0].shape, i);
+            for (at, start) in index.iter_mut().zip(&start) {
+                *at += start;
+            }
+            x.get(ravel(&x.ty().shape, &index))
+        })]
     }
 
     fn share(&self) -> Share {
@@ -109,8 +129,19 @@ impl OpDef for DynamicUpdateSlice {
         check::result(op, x.dtype, x.shape.clone())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        let (x, update) = (operands[0], operands[1]);
+        let start = clamped(&operands[2..], &x.ty().shape, &update.ty().shape);
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            let index = unravel(&results[0].shape, i);
+            let inside: Option<Index> = (0..index.len())
+                .map(|axis| {
+                    let at = index[axis].checked_sub(start[axis])?;
+                    (at < update.ty().shape[axis]).then_some(at)
+                })
+                .collect();
+            inside.map_or(x.get(i), |at| update.get(ravel(&update.ty().shape, &at)))
+        })]
     }
 
     fn share(&self) -> Share {

@@ -1,8 +1,9 @@
 //! Ops whose value follows from the index alone.
 
+use super::index::unravel;
 use super::{Attr, Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
 use crate::form::Generate;
-use crate::{Form, Literal, Type};
+use crate::{Form, Literal, Scalar, Type};
 
 /// A literal. Equal only to a literal of the same bits.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -58,7 +59,7 @@ impl OpDef for Constant {
     }
 
     fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+        vec![self.value.clone()]
     }
 
     fn share(&self) -> Share {
@@ -96,8 +97,11 @@ impl OpDef for Iota {
         check::result(op, self.ty.dtype, self.ty.shape.clone())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, _operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            let index = unravel(&results[0].shape, i);
+            Scalar::from_i128(self.ty.dtype, index[self.axis] as i128)
+        })]
     }
 
     fn share(&self) -> Share {

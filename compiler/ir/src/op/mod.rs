@@ -1,12 +1,13 @@
 //! The ops.
 //!
-//! [`ops!`] is the one list: a row makes the variant of [`Op`], its conversion,
+//! `ops!` is the one list: a row makes the variant of [`Op`], its conversion,
 //! its dispatch, its text names and its place in the conformance walk. Each row's
 //! payload implements [`OpDef`] in its family file. No method of `OpDef` has a
 //! default, so what an op does not have is written down with the reason.
 //!
 //! How to add one: `docs/add-an-op.md`.
 
+mod accumulate;
 mod attr;
 mod check;
 mod contraction;
@@ -14,6 +15,7 @@ mod control;
 mod dynamic;
 mod elementwise;
 mod generate;
+mod index;
 mod movement;
 mod reduce;
 

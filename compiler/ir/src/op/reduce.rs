@@ -1,5 +1,10 @@
 //! Reductions along axes.
 
+use std::cmp::Ordering;
+
+use super::accumulate::{Product, Sum};
+use super::elementwise::order::{compare, greater, is_nan, lesser};
+use super::index::{Index, ravel, unravel};
 use super::{Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
 use crate::{DType, Form, Literal, Scalar, Type};
 
@@ -91,6 +96,93 @@ pub struct ArgReduce {
     pub dtype: DType,
 }
 
+impl ReduceKind {
+    /// All elements in one.
+    fn combine(self, dtype: DType, elements: impl Iterator<Item = Scalar>) -> Scalar {
+        match self {
+            ReduceKind::Min => elements.reduce(lesser).unwrap_or_else(|| greatest(dtype)),
+            ReduceKind::Max => elements.reduce(greater).unwrap_or_else(|| least(dtype)),
+            ReduceKind::Sum if dtype.is_float() => {
+                let mut sum = Sum::default();
+                elements.for_each(|x| sum.add(x.as_f64()));
+                Scalar::from_f64(dtype, sum.value())
+            }
+            ReduceKind::Prod if dtype.is_float() => {
+                let mut product = Product::one();
+                elements.for_each(|x| product.multiply(x.as_f64()));
+                Scalar::from_f64(dtype, product.value())
+            }
+            _ => {
+                let integers = elements.map(|x| x.as_i128().expect("not a float"));
+                let combined = match self {
+                    ReduceKind::Sum => integers.fold(0, i128::wrapping_add),
+                    ReduceKind::Prod => integers.fold(1, i128::wrapping_mul),
+                    // All ones in each type, and `true`.
+                    ReduceKind::And => integers.fold(-1, |a, b| a & b),
+                    ReduceKind::Or => integers.fold(0, |a, b| a | b),
+                    ReduceKind::Xor => integers.fold(0, |a, b| a ^ b),
+                    ReduceKind::Min | ReduceKind::Max => unreachable!("chosen, not computed"),
+                };
+                Scalar::from_i128(dtype, combined)
+            }
+        }
+    }
+}
+
+impl ArgKind {
+    /// Position of the first NaN, or else of the first extreme element.
+    fn first(self, elements: impl Iterator<Item = Scalar>) -> usize {
+        let wanted = match self {
+            ArgKind::Min => Ordering::Less,
+            ArgKind::Max => Ordering::Greater,
+        };
+        let better = |best: (usize, Scalar), next: (usize, Scalar)| {
+            let wins =
+                !is_nan(best.1) && (is_nan(next.1) || compare(next.1, best.1) == Some(wanted));
+            if wins { next } else { best }
+        };
+        elements.enumerate().reduce(better).expect("infer wants an element").0
+    }
+}
+
+/// What no element of the type is above.
+fn greatest(dtype: DType) -> Scalar {
+    match dtype {
+        DType::Bool => Scalar::bool(true),
+        d if d.is_float() => Scalar::from_f64(d, f64::INFINITY),
+        d if d.is_unsigned() => Scalar::from_i128(d, -1),
+        d => Scalar::from_i128(d, (1 << (d.bits() - 1)) - 1),
+    }
+}
+
+/// What no element of the type is below.
+fn least(dtype: DType) -> Scalar {
+    match dtype {
+        DType::Bool => Scalar::bool(false),
+        d if d.is_float() => Scalar::from_f64(d, f64::NEG_INFINITY),
+        d if d.is_unsigned() => Scalar::zero(d),
+        d => Scalar::from_i128(d, -1 << (d.bits() - 1)),
+    }
+}
+
+/// The elements of `x` along `axes`, in row-major order, where the other axes have
+/// the index `rest`.
+fn column<'a>(
+    x: &'a Literal,
+    axes: &'a [usize],
+    rest: &'a [usize],
+) -> impl Iterator<Item = Scalar> + 'a {
+    let extents: Index = axes.iter().map(|&axis| x.ty().shape[axis]).collect();
+    let count: usize = extents.iter().product();
+    (0..count).map(move |i| {
+        let mut index = Index::from_slice(rest);
+        for (&axis, at) in axes.iter().zip(unravel(&extents, i)) {
+            index.insert(axis, at);
+        }
+        x.get(ravel(&x.ty().shape, &index))
+    })
+}
+
 impl OpDef for Reduce {
     fn name(&self) -> &'static str {
         match self.kind {
@@ -126,8 +218,14 @@ impl OpDef for Reduce {
         check::result(op, x.dtype, x.shape.without(&self.axes))
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        let (x, result) = (operands[0], &results[0]);
+        if self.axes.is_empty() {
+            return vec![x.clone()];
+        }
+        vec![Literal::from_fn(result.clone(), |i| {
+            self.kind.combine(x.ty().dtype, column(x, &self.axes, &unravel(&result.shape, i)))
+        })]
     }
 
     fn share(&self) -> Share {
@@ -183,8 +281,13 @@ impl OpDef for ArgReduce {
         check::result(op, result.dtype, result.shape)
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        let (x, result) = (operands[0], &results[0]);
+        vec![Literal::from_fn(result.clone(), |i| {
+            let rest = unravel(&result.shape, i);
+            let position = self.kind.first(column(x, &[self.axis], &rest));
+            Scalar::from_i128(self.dtype, position as i128)
+        })]
     }
 
     fn share(&self) -> Share {

@@ -1,8 +1,9 @@
 //! Functions of two elements of one type.
 
+use super::order::{greater, lesser};
 use crate::form::ScalarFn;
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
-use crate::{Form, Literal, Type};
+use crate::{DType, Form, Literal, Scalar, Type};
 
 /// A function of two elements of one type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -33,7 +34,8 @@ pub enum Binary {
     ShiftLeft,
     /// Shift filling with 0; 0 when the amount is out of range.
     ShiftRightLogical,
-    /// Shift filling with the sign; all sign when the amount is out of range.
+    /// Shift filling with the top bit, whatever the type calls it; all top bit when
+    /// the amount is out of range.
     ShiftRightArithmetic,
 }
 
@@ -77,6 +79,82 @@ impl Binary {
     }
 }
 
+impl Binary {
+    /// The definition, for one element of each operand.
+    fn apply(self, a: Scalar, b: Scalar) -> Scalar {
+        let dtype = a.dtype();
+        match (self, a.as_i128(), b.as_i128()) {
+            (Binary::Min, ..) => lesser(a, b),
+            (Binary::Max, ..) => greater(a, b),
+            (_, Some(i), Some(j)) => Scalar::from_i128(dtype, self.integer(dtype, i, j)),
+            _ => Scalar::from_f64(dtype, self.float(a.as_f64(), b.as_f64())),
+        }
+    }
+
+    /// Of integers or `bool`s, exact in the low 64 bits; the caller wraps.
+    fn integer(self, dtype: DType, a: i128, b: i128) -> i128 {
+        let width = dtype.bits() as i128;
+        let in_range = (0..width).contains(&b);
+        match self {
+            Binary::Add => a + b,
+            Binary::Sub => a - b,
+            Binary::Mul => a.wrapping_mul(b),
+            Binary::Div if b == 0 => -1,
+            Binary::Div => a / b,
+            Binary::Rem if b == 0 => a,
+            Binary::Rem => a % b,
+            Binary::Pow => integer_pow(a, b),
+            Binary::And => a & b,
+            Binary::Or => a | b,
+            Binary::Xor => a ^ b,
+            Binary::ShiftLeft if in_range => a << b,
+            Binary::ShiftRightLogical if in_range => (a & ((1 << width) - 1)) >> b,
+            Binary::ShiftLeft | Binary::ShiftRightLogical => 0,
+            Binary::ShiftRightArithmetic => {
+                // The element's bits moved to the top, so that its sign is the word's.
+                let top = a << (128 - width);
+                top >> (128 - width + if in_range { b } else { width - 1 })
+            }
+            Binary::Min | Binary::Max => unreachable!("chosen, not computed"),
+        }
+    }
+
+    /// Of floats, in `f64`; the caller rounds to the element type.
+    ///
+    /// For sums, differences, products and quotients of narrower types this is the
+    /// correctly rounded result, since `f64` has more than twice their digits and two
+    /// more (Figueroa 1995). A remainder is exact in every type.
+    fn float(self, a: f64, b: f64) -> f64 {
+        match self {
+            Binary::Add => a + b,
+            Binary::Sub => a - b,
+            Binary::Mul => a * b,
+            Binary::Div => a / b,
+            Binary::Rem => a % b,
+            Binary::Pow => a.powf(b),
+            _ => unreachable!("infer gives {} no floats", self.name()),
+        }
+    }
+}
+
+/// `base` to the power `exponent`, exact in the low 64 bits.
+fn integer_pow(base: i128, exponent: i128) -> i128 {
+    match (base, exponent) {
+        (_, 0) | (1, _) => 1,
+        (-1, e) if e % 2 == 0 => 1,
+        (-1, _) => -1,
+        (_, e) if e < 0 => 0,
+        _ => {
+            // Square and multiply, from the exponent's top bit down.
+            let bits = 128 - exponent.leading_zeros();
+            (0..bits).rev().fold(1i128, |power, bit| {
+                let square = power.wrapping_mul(power);
+                if exponent >> bit & 1 == 1 { square.wrapping_mul(base) } else { square }
+            })
+        }
+    }
+}
+
 impl OpDef for Binary {
     fn name(&self) -> &'static str {
         Binary::name(*self)
@@ -105,8 +183,10 @@ impl OpDef for Binary {
         check::result(op, a.dtype, a.shape.clone())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            self.apply(operands[0].get(i), operands[1].get(i))
+        })]
     }
 
     fn share(&self) -> Share {

@@ -1,8 +1,11 @@
 //! Comparing elements, and choosing between them.
 
+use std::cmp::Ordering;
+
+use super::order::{compare, greater, lesser};
 use crate::form::ScalarFn;
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
-use crate::{DType, Form, Literal, Type};
+use crate::{DType, Form, Literal, Scalar, Type};
 
 /// A comparison of two elements of one type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -68,8 +71,18 @@ impl OpDef for Compare {
         check::result(op, DType::Bool, a.shape.clone())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            let ordering = compare(operands[0].get(i), operands[1].get(i));
+            Scalar::bool(match self {
+                Compare::Eq => ordering == Some(Ordering::Equal),
+                Compare::Ne => ordering != Some(Ordering::Equal),
+                Compare::Lt => ordering.is_some_and(Ordering::is_lt),
+                Compare::Le => ordering.is_some_and(Ordering::is_le),
+                Compare::Gt => ordering.is_some_and(Ordering::is_gt),
+                Compare::Ge => ordering.is_some_and(Ordering::is_ge),
+            })
+        })]
     }
 
     fn share(&self) -> Share {
@@ -111,8 +124,11 @@ impl OpDef for Select {
         check::result(op, yes.dtype, yes.shape.clone())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            let chosen = if operands[0].get(i) == Scalar::bool(true) { 1 } else { 2 };
+            operands[chosen].get(i)
+        })]
     }
 
     fn share(&self) -> Share {
@@ -151,8 +167,11 @@ impl OpDef for Clamp {
         check::result(op, value.dtype, value.shape.clone())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        let [low, value, high] = operands else { unreachable!("infer counts operands") };
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            lesser(greater(value.get(i), low.get(i)), high.get(i))
+        })]
     }
 
     fn share(&self) -> Share {

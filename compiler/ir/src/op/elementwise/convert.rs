@@ -2,7 +2,7 @@
 
 use crate::form::ScalarFn;
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
-use crate::{DType, Form, Literal, Type};
+use crate::{DType, Form, Literal, Scalar, Type};
 
 /// Converts elements to another type by the rules of `docs/numerics.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -30,8 +30,14 @@ impl OpDef for Convert {
         check::result(op, self.to, x.shape.clone())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            let x = operands[0].get(i);
+            match x.as_i128() {
+                Some(integer) => Scalar::from_i128(self.to, integer),
+                None => Scalar::from_f64(self.to, x.as_f64()),
+            }
+        })]
     }
 
     fn share(&self) -> Share {

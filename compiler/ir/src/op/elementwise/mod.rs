@@ -7,6 +7,8 @@
 mod binary;
 mod choose;
 mod convert;
+mod erf;
+pub(super) mod order;
 mod unary;
 
 pub use binary::Binary;

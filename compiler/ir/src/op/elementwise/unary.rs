@@ -1,8 +1,9 @@
 //! Functions of one element.
 
+use super::erf::erf;
 use crate::form::ScalarFn;
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
-use crate::{DType, Form, Literal, Type};
+use crate::{DType, Form, Literal, Scalar, Type};
 
 /// A function of one element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -85,6 +86,55 @@ impl Unary {
     }
 }
 
+impl Unary {
+    /// The definition, for one element.
+    fn apply(self, x: Scalar) -> Scalar {
+        match x.as_i128() {
+            Some(i) => Scalar::from_i128(x.dtype(), self.integer(x.dtype(), i)),
+            None if self == Unary::IsFinite => Scalar::bool(x.as_f64().is_finite()),
+            None => Scalar::from_f64(x.dtype(), self.float(x.as_f64())),
+        }
+    }
+
+    /// Of an integer or `bool`, exactly; the caller wraps.
+    fn integer(self, dtype: DType, x: i128) -> i128 {
+        match self {
+            Unary::Neg => -x,
+            Unary::Abs => x.abs(),
+            Unary::Sign => x.signum(),
+            Unary::Not if dtype == DType::Bool => 1 - x,
+            Unary::Not => !x,
+            _ => unreachable!("infer gives {} floats only", self.name()),
+        }
+    }
+
+    /// Of a float, in `f64`; the caller rounds to the element type.
+    ///
+    /// For `sqrt` of narrower types this is the correctly rounded result, since `f64`
+    /// has more than twice their digits and two more (Figueroa 1995). For the rest it
+    /// is as close as `f64` functions are, which is well below half a unit.
+    fn float(self, x: f64) -> f64 {
+        match self {
+            Unary::Neg => -x,
+            Unary::Abs => x.abs(),
+            Unary::Sign if x == 0.0 || x.is_nan() => x,
+            Unary::Sign => x.signum(),
+            Unary::Floor => x.floor(),
+            Unary::Ceil => x.ceil(),
+            Unary::Round => x.round_ties_even(),
+            Unary::Exp => x.exp(),
+            Unary::Log => x.ln(),
+            Unary::Sqrt => x.sqrt(),
+            Unary::Rsqrt => 1.0 / x.sqrt(),
+            Unary::Tanh => x.tanh(),
+            Unary::Sin => x.sin(),
+            Unary::Cos => x.cos(),
+            Unary::Erf => erf(x),
+            Unary::Not | Unary::IsFinite => unreachable!("{} is no float", self.name()),
+        }
+    }
+}
+
 impl OpDef for Unary {
     fn name(&self) -> &'static str {
         Unary::name(*self)
@@ -121,8 +171,8 @@ impl OpDef for Unary {
         check::result(op, dtype, x.shape.clone())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        vec![Literal::from_fn(results[0].clone(), |i| self.apply(operands[0].get(i)))]
     }
 
     fn share(&self) -> Share {

@@ -1,6 +1,7 @@
 //! Views that keep every element: broadcast and reshape.
 
 use crate::form::View;
+use crate::op::index::{Index, ravel, unravel};
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
 use crate::{Form, Literal, Shape, Type};
 
@@ -56,8 +57,15 @@ impl OpDef for Broadcast {
         check::result(op, result.dtype, result.shape)
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        let x = operands[0];
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            let index = unravel(&results[0].shape, i);
+            let from: Index = (x.ty().shape.iter().zip(&self.axes))
+                .map(|(&extent, &axis)| if extent == 1 { 0 } else { index[axis] })
+                .collect();
+            x.get(ravel(&x.ty().shape, &from))
+        })]
     }
 
     fn share(&self) -> Share {
@@ -98,8 +106,8 @@ impl OpDef for Reshape {
         Ok(types)
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        vec![operands[0].reshaped(results[0].shape.clone())]
     }
 
     fn share(&self) -> Share {

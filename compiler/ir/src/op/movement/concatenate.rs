@@ -1,6 +1,7 @@
 //! Operands one after the other.
 
 use crate::form::View;
+use crate::op::index::{ravel, unravel};
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
 use crate::{Form, Literal, Type};
 
@@ -51,8 +52,18 @@ impl OpDef for Concatenate {
         check::result(op, first.dtype, shape.into())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            let mut index = unravel(&results[0].shape, i);
+            for x in operands {
+                let extent = x.ty().shape[self.axis];
+                if index[self.axis] < extent {
+                    return x.get(ravel(&x.ty().shape, &index));
+                }
+                index[self.axis] -= extent;
+            }
+            unreachable!("the operands make up the result")
+        })]
     }
 
     fn share(&self) -> Share {

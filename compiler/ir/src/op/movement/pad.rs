@@ -1,6 +1,7 @@
 //! An operand spread out in a field of one value.
 
 use crate::form::View;
+use crate::op::index::{Index, ravel, unravel};
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
 use crate::{Form, Literal, Type};
 
@@ -14,6 +15,16 @@ pub struct Pad {
     pub high: Vec<i64>,
     /// Elements between neighbours on each axis.
     pub interior: Vec<usize>,
+}
+
+impl Pad {
+    /// The index along `axis` of the element of `x` that lands on `at`, if one does.
+    fn source(&self, axis: usize, at: usize, x: &Type) -> Option<usize> {
+        let inside = at as i128 - self.low[axis] as i128;
+        let step = self.interior[axis] as i128 + 1;
+        let from = usize::try_from(inside / step).ok()?;
+        (inside >= 0 && inside % step == 0 && from < x.shape[axis]).then_some(from)
+    }
 }
 
 impl OpDef for Pad {
@@ -68,8 +79,14 @@ impl OpDef for Pad {
         check::result(op, x.dtype, shape.into())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        let [x, value] = operands else { unreachable!("infer counts operands") };
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            let index = unravel(&results[0].shape, i);
+            let from: Option<Index> =
+                (0..index.len()).map(|axis| self.source(axis, index[axis], x.ty())).collect();
+            from.map_or(value.get(0), |from| x.get(ravel(&x.ty().shape, &from)))
+        })]
     }
 
     fn share(&self) -> Share {

@@ -1,6 +1,7 @@
 //! Views that reorder elements: transpose and reverse.
 
 use crate::form::View;
+use crate::op::index::{ravel, unravel};
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
 use crate::{Form, Literal, Type};
 
@@ -46,8 +47,16 @@ impl OpDef for Transpose {
         check::result(op, x.dtype, shape)
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        let x = operands[0];
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            let index = unravel(&results[0].shape, i);
+            let mut from = index.clone();
+            for (axis, &to) in self.permutation.iter().enumerate() {
+                from[to] = index[axis];
+            }
+            x.get(ravel(&x.ty().shape, &from))
+        })]
     }
 
     fn share(&self) -> Share {
@@ -83,8 +92,15 @@ impl OpDef for Reverse {
         check::result(op, x.dtype, x.shape.clone())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        let x = operands[0];
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            let mut index = unravel(&results[0].shape, i);
+            for &axis in &self.axes {
+                index[axis] = x.ty().shape[axis] - 1 - index[axis];
+            }
+            x.get(ravel(&x.ty().shape, &index))
+        })]
     }
 
     fn share(&self) -> Share {

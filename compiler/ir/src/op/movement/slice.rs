@@ -1,6 +1,7 @@
 //! A strided box of the operand.
 
 use crate::form::View;
+use crate::op::index::{ravel, unravel};
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
 use crate::{Form, Literal, Type};
 
@@ -58,8 +59,15 @@ impl OpDef for Slice {
         check::result(op, x.dtype, shape.into())
     }
 
-    fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
-        todo!()
+    fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
+        let x = operands[0];
+        vec![Literal::from_fn(results[0].clone(), |i| {
+            let mut index = unravel(&results[0].shape, i);
+            for (axis, at) in index.iter_mut().enumerate() {
+                *at = self.start[axis] + self.stride[axis] * *at;
+            }
+            x.get(ravel(&x.ty().shape, &index))
+        })]
     }
 
     fn share(&self) -> Share {
