@@ -50,6 +50,8 @@ mod device;
 pub mod io;
 mod jit;
 mod lazy;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod tensor;
 pub mod tree;
 
