@@ -2,7 +2,7 @@
 
 use super::accumulate::Sum;
 use super::index::{Index, indices, ravel, unravel};
-use super::{Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
+use super::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, attr, check};
 use crate::{DType, Form, Literal, Scalar, Type};
 
 /// Which axes of the two operands of a product are paired.
@@ -210,6 +210,72 @@ impl OpDef for DotGeneral {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples = Vec::new();
+        let mut add = |dtype: DType, sum: DType, dims: DotDims, lhs: &[usize], rhs: &[usize]| {
+            let domain = if dtype.is_float() { Domain::Small } else { Domain::Any };
+            let op = DotGeneral { dims, dtype: sum }.into();
+            let operands = vec![Type::new(dtype, lhs), Type::new(dtype, rhs)];
+            samples.push(Sample { op, operands, domain });
+        };
+        for from in DType::ALL {
+            for to in DType::ALL {
+                if from != DType::Bool && holds(from, to) {
+                    add(from, to, DotDims::matmul(), &[7, 17], &[17, 9]);
+                }
+            }
+        }
+        let plain: [(usize, usize, usize); 15] = [
+            (1, 1, 1),
+            (1, 129, 1),
+            (1, 33, 65),
+            (65, 33, 1),
+            (2, 3, 4),
+            (8, 8, 8),
+            (9, 1, 9),
+            (16, 16, 16),
+            (15, 17, 31),
+            (31, 64, 33),
+            (33, 65, 7),
+            (64, 8, 64),
+            (0, 3, 4),
+            (3, 0, 4),
+            (3, 4, 0),
+        ];
+        for (m, k, n) in plain {
+            add(DType::F32, DType::F32, DotDims::matmul(), &[m, k], &[k, n]);
+        }
+        let dims =
+            |lhs_batch: &[usize], rhs_batch: &[usize], lhs: &[usize], rhs: &[usize]| DotDims {
+                lhs_batch: lhs_batch.to_vec(),
+                rhs_batch: rhs_batch.to_vec(),
+                lhs_contract: lhs.to_vec(),
+                rhs_contract: rhs.to_vec(),
+            };
+        let cases: [(DotDims, &[usize], &[usize]); 16] = [
+            // Transposed operands of a plain product.
+            (dims(&[], &[], &[0], &[0]), &[17, 9], &[17, 31]),
+            (dims(&[], &[], &[1], &[1]), &[9, 17], &[31, 17]),
+            (dims(&[], &[], &[0], &[1]), &[17, 9], &[31, 17]),
+            // Vectors and scalars.
+            (dims(&[], &[], &[0], &[0]), &[127], &[127]),
+            (dims(&[], &[], &[1], &[0]), &[9, 33], &[33]),
+            (dims(&[], &[], &[0], &[0]), &[33], &[33, 9]),
+            (dims(&[], &[], &[], &[]), &[], &[]),
+            (dims(&[], &[], &[], &[]), &[7], &[9]),
+            (dims(&[], &[], &[], &[]), &[3], &[2, 5]),
+            // Several contracted axes, in another order on each side.
+            (dims(&[], &[], &[1, 2], &[1, 0]), &[4, 3, 5], &[5, 3, 8]),
+            (dims(&[], &[], &[0, 1], &[0, 1]), &[7, 9], &[7, 9]),
+            // Batches.
+            (dims(&[0], &[0], &[2], &[1]), &[3, 4, 17], &[3, 17, 9]),
+            (dims(&[0], &[2], &[1], &[0]), &[3, 8, 4], &[8, 5, 3]),
+            (dims(&[0, 1], &[0, 1], &[3], &[3]), &[2, 3, 4, 16], &[2, 3, 5, 16]),
+            (dims(&[0], &[0], &[], &[]), &[9], &[9]),
+            (dims(&[1], &[0], &[0], &[1]), &[4, 0], &[0, 4]),
+        ];
+        for (dims, lhs, rhs) in cases {
+            add(DType::F32, DType::F32, dims, lhs, rhs);
+        }
+        samples
     }
 }

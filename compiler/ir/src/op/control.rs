@@ -3,9 +3,9 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::{Attr, Attrs, InferError, OpDef, Sample, Share, Types, check};
+use super::{Attr, Attrs, Binary, Domain, InferError, OpDef, Sample, Share, Types, check, sample};
 use crate::eval::eval;
-use crate::{Form, Graph, Literal, Type};
+use crate::{DType, Form, Graph, Literal, ParameterInfo, Type, Value};
 
 /// A parameter of the graph. Made by `Graph::add_parameter` alone.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -68,7 +68,8 @@ impl OpDef for Parameter {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        // Not an op that a program can apply: every sample of another op has some.
+        vec![]
     }
 }
 
@@ -123,6 +124,38 @@ impl OpDef for Call {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        // (x, y) -> (x + y, x, (x + y) * x): a value that is used twice, an operand that
+        // is returned as it came.
+        let callee = |ty: &Type| -> Result<Graph, InferError> {
+            let mut graph = Graph::new("callee");
+            let x = graph.add_parameter(ty.clone(), ParameterInfo::default());
+            let y = graph.add_parameter(ty.clone(), ParameterInfo::default());
+            let sum = graph.add1(Binary::Add, &[x, y], None)?;
+            let product = graph.add1(Binary::Mul, &[sum, x], None)?;
+            for output in [sum, x, product] {
+                graph.add_output(output, "");
+            }
+            Ok(graph)
+        };
+        let types = sample::typed_tails().chain(sample::shaped(DType::F32));
+        let mut samples: Vec<Sample> = types
+            .map(|ty| {
+                let graph = callee(&ty).expect("every type adds and multiplies");
+                sample::alike(Call { graph: Arc::new(graph) }, 2, ty, Domain::Small)
+            })
+            .collect();
+        // A call inside a call, and a callee without parameters or results.
+        let ty = Type::new(DType::F32, [9]);
+        let mut outer = Graph::new("outer");
+        let x = outer.add_parameter(ty.clone(), ParameterInfo::default());
+        let inner = Call { graph: Arc::new(callee(&ty).expect("floats add and multiply")) };
+        let call = outer.add(inner, &[x, x], None).expect("the parameter has the callee's type");
+        let results: Vec<Value> = outer.results(call).collect();
+        outer.add_output(results[2], "");
+        outer.add_output(results[0], "");
+        samples.push(sample::alike(Call { graph: Arc::new(outer) }, 1, ty, Domain::Small));
+        let empty = Call { graph: Arc::new(Graph::new("empty")) };
+        samples.push(Sample { op: empty.into(), operands: vec![], domain: Domain::Any });
+        samples
     }
 }

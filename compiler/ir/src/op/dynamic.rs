@@ -4,8 +4,8 @@
 //! (C1 in `docs/numerics.md`).
 
 use super::index::{Index, ravel, unravel};
-use super::{Attrs, InferError, OpDef, Sample, Share, Types, check};
-use crate::{Form, Literal, Type};
+use super::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, check, sample};
+use crate::{DType, Form, Literal, Type};
 
 /// Takes a box of operand 0 at the starts given by operands 1...
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -44,6 +44,32 @@ fn clamped(starts: &[&Literal], extents: &[usize], sizes: &[usize]) -> Index {
             start.clamp(0, room as i128) as usize
         })
         .collect()
+}
+
+/// Boxes of samples: the extents of the whole and of the part.
+const BOXES: [(&[usize], &[usize]); 17] = [
+    (&[], &[]),
+    (&[0], &[0]),
+    (&[9], &[0]),
+    (&[9], &[1]),
+    (&[9], &[9]),
+    (&[130], &[129]),
+    (&[65], &[16]),
+    (&[7, 33], &[1, 33]),
+    (&[7, 33], &[3, 31]),
+    (&[7, 33], &[7, 8]),
+    (&[7, 33], &[7, 33]),
+    (&[3, 0], &[2, 0]),
+    (&[1, 17], &[1, 9]),
+    (&[2, 3, 16], &[1, 2, 15]),
+    (&[2, 3, 16], &[2, 1, 16]),
+    (&[3, 2, 3, 9], &[1, 1, 1, 9]),
+    (&[3, 2, 3, 9], &[2, 2, 2, 7]),
+];
+
+/// The integer types over and over, one for each element type.
+fn starting_types() -> impl Iterator<Item = DType> {
+    DType::ALL.into_iter().filter(|d| d.is_integer()).cycle()
 }
 
 impl OpDef for DynamicSlice {
@@ -96,7 +122,23 @@ impl OpDef for DynamicSlice {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples = Vec::new();
+        let mut add = |x: Type, start: DType, sizes: &[usize]| {
+            let mut operands = vec![Type::scalar(start); x.shape.rank() + 1];
+            operands[0] = x;
+            // Starts all over the type clamp; small ones are mostly taken as they are.
+            for domain in [Domain::Any, Domain::Range(-3.0, 12.0)] {
+                let op = DynamicSlice { sizes: sizes.to_vec() }.into();
+                samples.push(Sample { op, operands: operands.clone(), domain });
+            }
+        };
+        for (x, start) in sample::typed([33]).zip(starting_types()) {
+            add(x, start, &[17]);
+        }
+        for (shape, sizes) in BOXES {
+            add(Type::new(DType::F32, shape), DType::I32, sizes);
+        }
+        samples
     }
 }
 
@@ -153,6 +195,22 @@ impl OpDef for DynamicUpdateSlice {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples = Vec::new();
+        let mut add = |x: Type, start: DType, sizes: &[usize]| {
+            let mut operands = vec![Type::scalar(start); x.shape.rank() + 2];
+            operands[1] = x.with_shape(sizes);
+            operands[0] = x;
+            for domain in [Domain::Any, Domain::Range(-3.0, 12.0)] {
+                let op = DynamicUpdateSlice.into();
+                samples.push(Sample { op, operands: operands.clone(), domain });
+            }
+        };
+        for (x, start) in sample::typed([33]).zip(starting_types()) {
+            add(x, start, &[17]);
+        }
+        for (shape, sizes) in BOXES {
+            add(Type::new(DType::F32, shape), DType::I32, sizes);
+        }
+        samples
     }
 }

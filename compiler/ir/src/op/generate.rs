@@ -1,9 +1,9 @@
 //! Ops whose value follows from the index alone.
 
 use super::index::unravel;
-use super::{Attr, Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
+use super::{Attr, Attrs, Domain, InferError, OpDef, Sample, Share, Types, attr, check, sample};
 use crate::form::Generate;
-use crate::{Form, Literal, Scalar, Type};
+use crate::{DType, Form, Literal, Scalar, Type};
 
 /// A literal. Equal only to a literal of the same bits.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -71,7 +71,39 @@ impl OpDef for Constant {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let edges = |dtype: DType| -> Vec<Scalar> {
+            if dtype.is_float() {
+                let (inf, nan) = (f64::INFINITY, f64::NAN);
+                let tiny = [1e-45, 1e-310, 5e-8, 1e-40];
+                let plain = [0.0, -0.0, 1.0, -1.0, 0.1, 1.0 / 3.0, 65504.0, 3.4e38, 1e308];
+                let all = plain.into_iter().chain(tiny).chain([inf, -inf, nan, -nan]);
+                all.map(|x| Scalar::from_f64(dtype, x)).collect()
+            } else {
+                // Wrapped to the type, these include its least and its greatest value.
+                let powers = [7, 8, 15, 16, 31, 32, 63, 64].map(|bits| 1i128 << bits);
+                let around = powers.into_iter().flat_map(|p| [p - 1, p]);
+                [0, 1, -1, 2, 100]
+                    .into_iter()
+                    .chain(around)
+                    .map(|x| Scalar::from_i128(dtype, x))
+                    .collect()
+            }
+        };
+        let mut samples = Vec::new();
+        let mut add = |value: Literal| {
+            let op = Constant { value }.into();
+            samples.push(Sample { op, operands: vec![], domain: Domain::Any });
+        };
+        for dtype in DType::ALL {
+            let edges = edges(dtype);
+            add(Literal::from_fn(Type::new(dtype, [edges.len()]), |i| edges[i]));
+            add(Literal::scalar(edges[1]));
+            add(Literal::splat(Type::new(dtype, [33]), *edges.last().expect("edges")));
+        }
+        for ty in sample::shaped(DType::F32) {
+            add(Literal::from_fn(ty, |i| Scalar::from_f64(DType::F32, i as f64 * 0.37 - 11.0)));
+        }
+        samples
     }
 }
 
@@ -113,6 +145,18 @@ impl OpDef for Iota {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples = Vec::new();
+        let mut add = |ty: Type, axis: usize| {
+            let op = Iota { ty, axis }.into();
+            samples.push(Sample { op, operands: vec![], domain: Domain::Any });
+        };
+        // 300 elements wrap 8-bit integers and pass the integers that bf16 holds.
+        for ty in sample::typed([300]).filter(|ty| ty.dtype != DType::Bool) {
+            add(ty, 0);
+        }
+        for ty in sample::shaped(DType::F32).chain(sample::shaped(DType::I32)) {
+            (0..ty.shape.rank()).for_each(|axis| add(ty.clone(), axis));
+        }
+        samples
     }
 }

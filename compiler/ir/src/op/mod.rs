@@ -18,6 +18,7 @@ mod generate;
 mod index;
 mod movement;
 mod reduce;
+mod sample;
 
 use std::fmt;
 

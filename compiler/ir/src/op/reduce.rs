@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 use super::accumulate::{Product, Sum};
 use super::elementwise::order::{compare, greater, is_nan, lesser};
 use super::index::{Index, ravel, unravel};
-use super::{Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
+use super::sample::TAILS;
+use super::{Attrs, Domain, InferError, Op, OpDef, Sample, Share, Types, attr, check, sample};
 use crate::{DType, Form, Literal, Scalar, Type};
 
 /// How a reduction combines elements.
@@ -237,7 +238,64 @@ impl OpDef for Reduce {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples = Vec::new();
+        let mut add = |kind: ReduceKind, ty: Type, axes: &[usize]| {
+            // Sums and products in floats of any size say little: they are inf or NaN.
+            let domain = match kind {
+                ReduceKind::Sum if ty.dtype.is_float() => Domain::Small,
+                ReduceKind::Prod if ty.dtype.is_float() => Domain::Range(0.5, 1.75),
+                _ => Domain::Any,
+            };
+            let op = Reduce { kind, axes: axes.to_vec() };
+            samples.push(sample::alike(op, 1, ty, domain));
+        };
+        for (turn, kind) in ReduceKind::ALL.into_iter().enumerate() {
+            let op = Op::from(Reduce { kind, axes: vec![0] });
+            for (i, dtype) in sample::accepted(&op, 1).enumerate() {
+                let extent = TAILS[(4 * i + turn) % TAILS.len()];
+                let axes: &[usize] = [&[0usize] as &[usize], &[1], &[0, 1]][(i + turn) % 3];
+                add(kind, Type::new(dtype, [7, extent]), axes);
+            }
+        }
+        let cases: [(&[usize], &[usize]); 24] = [
+            (&[], &[]),
+            (&[9], &[]),
+            (&[0], &[0]),
+            (&[1], &[0]),
+            (&[15], &[0]),
+            (&[127], &[0]),
+            (&[1025], &[0]),
+            (&[4099], &[0]),
+            (&[3, 0], &[0]),
+            (&[3, 0], &[1]),
+            (&[3, 0], &[0, 1]),
+            (&[1, 17], &[0]),
+            (&[33, 1], &[1]),
+            (&[9, 129], &[1]),
+            (&[129, 9], &[0]),
+            (&[65, 33], &[0, 1]),
+            (&[5, 7, 9], &[0]),
+            (&[5, 7, 9], &[1]),
+            (&[5, 7, 9], &[2]),
+            (&[5, 7, 9], &[0, 2]),
+            (&[5, 7, 9], &[1, 2]),
+            (&[2, 3, 4, 16], &[1, 3]),
+            (&[2, 3, 4, 16], &[0, 2]),
+            (&[2, 3, 4, 16], &[0, 1, 2, 3]),
+        ];
+        for (shape, axes) in cases {
+            add(ReduceKind::Sum, Type::new(DType::F32, shape), axes);
+        }
+        for axes in [&[0usize] as &[usize], &[1], &[0, 1]] {
+            add(ReduceKind::Max, Type::new(DType::F32, [33, 17]), axes);
+        }
+        // Empty: what each starts from.
+        for kind in ReduceKind::ALL {
+            let op = Op::from(Reduce { kind, axes: vec![0] });
+            let dtype = sample::accepted(&op, 1).nth(1).expect("two types");
+            add(kind, Type::new(dtype, [0, 3]), &[0]);
+        }
+        samples
     }
 }
 
@@ -299,6 +357,41 @@ impl OpDef for ArgReduce {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples = Vec::new();
+        let indices = [DType::I32, DType::I64, DType::U32, DType::I16, DType::U64];
+        for kind in ArgKind::ALL {
+            for (i, ty) in sample::typed_tails().enumerate() {
+                let op = ArgReduce { kind, axis: 0, dtype: indices[i % indices.len()] };
+                // Any finds NaN; small values have ties.
+                for domain in [Domain::Any, Domain::Small] {
+                    samples.push(sample::alike(op.clone(), 1, ty.clone(), domain));
+                }
+            }
+            let cases: [(&[usize], usize); 13] = [
+                (&[1], 0),
+                (&[37], 0),
+                (&[1025], 0),
+                (&[1, 17], 0),
+                (&[33, 1], 1),
+                (&[0, 3], 1),
+                (&[7, 65], 0),
+                (&[7, 65], 1),
+                (&[5, 7, 9], 0),
+                (&[5, 7, 9], 1),
+                (&[5, 7, 9], 2),
+                (&[2, 3, 4, 9], 1),
+                (&[2, 3, 4, 9], 3),
+            ];
+            for (shape, axis) in cases {
+                let op = ArgReduce { kind, axis, dtype: DType::I32 };
+                samples.push(sample::alike(op, 1, Type::new(DType::F32, shape), Domain::Small));
+            }
+            // The last index is the greatest of the index type.
+            for (extent, dtype) in [(128, DType::I8), (256, DType::U8)] {
+                let op = ArgReduce { kind, axis: 0, dtype };
+                samples.push(sample::one(op, Type::new(DType::I16, [extent])));
+            }
+        }
+        samples
     }
 }

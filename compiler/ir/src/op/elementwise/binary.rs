@@ -2,7 +2,7 @@
 
 use super::order::{greater, lesser};
 use crate::form::ScalarFn;
-use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
+use crate::op::{Attrs, Domain, InferError, Op, OpDef, Sample, Share, Types, check, sample};
 use crate::{DType, Form, Literal, Scalar, Type};
 
 /// A function of two elements of one type.
@@ -198,6 +198,23 @@ impl OpDef for Binary {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples = sample::elementwise(&Binary::ALL.map(Op::Binary), 2);
+        for op in Binary::ALL {
+            // Operands of like size: quotients and shift amounts that matter, ties.
+            for dtype in [DType::I8, DType::U32, DType::F32, DType::F64] {
+                let ty = Type::new(dtype, [129]);
+                let domain = match op {
+                    Binary::Pow if dtype.is_float() => Domain::Range(0.1, 4.0),
+                    _ => Domain::Small,
+                };
+                if op.infer(&[&ty, &ty]).is_ok() {
+                    samples.push(sample::alike(op, 2, ty, domain));
+                }
+            }
+        }
+        samples.extend(sample::shapes().into_iter().map(|shape| {
+            sample::alike(Binary::Add, 2, Type::new(DType::F32, shape), Domain::Small)
+        }));
+        samples
     }
 }

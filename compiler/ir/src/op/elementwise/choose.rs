@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::order::{compare, greater, lesser};
 use crate::form::ScalarFn;
-use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
+use crate::op::{Attrs, Domain, InferError, Op, OpDef, Sample, Share, Types, check, sample};
 use crate::{DType, Form, Literal, Scalar, Type};
 
 /// A comparison of two elements of one type.
@@ -94,7 +94,19 @@ impl OpDef for Compare {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples = sample::elementwise(&Compare::ALL.map(Op::Compare), 2);
+        for op in Compare::ALL {
+            // Operands that are equal now and then.
+            for dtype in [DType::I8, DType::F16] {
+                samples.push(sample::alike(op, 2, Type::new(dtype, [129]), Domain::Small));
+            }
+        }
+        samples.extend(
+            sample::shapes().into_iter().map(|shape| {
+                sample::alike(Compare::Lt, 2, Type::new(DType::F32, shape), Domain::Any)
+            }),
+        );
+        samples
     }
 }
 
@@ -140,7 +152,13 @@ impl OpDef for Select {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let types = sample::typed_tails().chain(sample::shaped(DType::F32));
+        types
+            .map(|ty| {
+                let operands = vec![ty.with_dtype(DType::Bool), ty.clone(), ty];
+                Sample { op: Select.into(), operands, domain: Domain::Any }
+            })
+            .collect()
     }
 }
 
@@ -183,6 +201,12 @@ impl OpDef for Clamp {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let types = sample::typed_tails().chain(sample::shaped(DType::F32));
+        types
+            .flat_map(|ty| {
+                [Domain::Any, Domain::Small]
+                    .map(|domain| sample::alike(Clamp, 3, ty.clone(), domain))
+            })
+            .collect()
     }
 }

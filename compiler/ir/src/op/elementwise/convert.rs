@@ -1,7 +1,8 @@
 //! Conversion between element types.
 
 use crate::form::ScalarFn;
-use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
+use crate::op::sample::TAILS;
+use crate::op::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, attr, check, sample};
 use crate::{DType, Form, Literal, Scalar, Type};
 
 /// Converts elements to another type by the rules of `docs/numerics.md`.
@@ -49,6 +50,26 @@ impl OpDef for Convert {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples = Vec::new();
+        for to in DType::ALL {
+            for from in DType::ALL {
+                let extent = TAILS[samples.len() % TAILS.len()];
+                samples.push(sample::one(Convert { to }, Type::new(from, [extent])));
+                // Around the least and greatest values of the narrow integers.
+                if from == DType::F32 && to.is_integer() {
+                    let ty = Type::new(from, [129]);
+                    samples.push(sample::alike(
+                        Convert { to },
+                        1,
+                        ty,
+                        Domain::Range(-300.0, 300.0),
+                    ));
+                }
+            }
+        }
+        let f16 = Convert { to: DType::F16 };
+        samples
+            .extend(sample::shaped(DType::F32).map(|ty| sample::alike(f16, 1, ty, Domain::Small)));
+        samples
     }
 }

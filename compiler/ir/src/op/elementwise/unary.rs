@@ -2,7 +2,7 @@
 
 use super::erf::erf;
 use crate::form::ScalarFn;
-use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
+use crate::op::{Attrs, Domain, InferError, Op, OpDef, Sample, Share, Types, check, sample};
 use crate::{DType, Form, Literal, Scalar, Type};
 
 /// A function of one element.
@@ -184,6 +184,24 @@ impl OpDef for Unary {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples = sample::elementwise(&Unary::ALL.map(Op::Unary), 1);
+        for op in Unary::ALL {
+            // Where the function has its curvature, for accuracy.
+            let (low, high) = match op {
+                Unary::Exp => (-20.0, 20.0),
+                Unary::Log | Unary::Sqrt | Unary::Rsqrt => (0.0, 100.0),
+                Unary::Tanh | Unary::Erf => (-6.0, 6.0),
+                Unary::Sin | Unary::Cos => (-100.0, 100.0),
+                _ => continue,
+            };
+            for dtype in [DType::F16, DType::F32, DType::F64] {
+                let ty = Type::new(dtype, [257]);
+                samples.push(sample::alike(op, 1, ty, Domain::Range(low, high)));
+            }
+        }
+        samples.extend(sample::shapes().into_iter().map(|shape| {
+            sample::alike(Unary::Sqrt, 1, Type::new(DType::F32, shape), Domain::Small)
+        }));
+        samples
     }
 }

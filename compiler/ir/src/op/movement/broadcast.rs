@@ -2,8 +2,8 @@
 
 use crate::form::View;
 use crate::op::index::{Index, ravel, unravel};
-use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, attr, check};
-use crate::{Form, Literal, Shape, Type};
+use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, attr, check, sample};
+use crate::{DType, Form, Literal, Shape, Type};
 
 /// Repeats the operand: operand axis `k` becomes result axis `axes[k]`, and an
 /// operand axis of extent 1 stretches. JAX: `broadcast_in_dim`.
@@ -77,7 +77,37 @@ impl OpDef for Broadcast {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples: Vec<Sample> = sample::typed([17])
+            .map(|ty| sample::one(Broadcast { shape: [3, 17].into(), axes: vec![1] }, ty))
+            .collect();
+        let cases: [(&[usize], &[usize], &[usize]); 21] = [
+            (&[], &[], &[]),
+            (&[], &[], &[129]),
+            (&[], &[], &[2, 3, 4, 5]),
+            (&[], &[], &[0, 3]),
+            (&[1], &[0], &[65]),
+            (&[1], &[0], &[0]),
+            (&[0], &[0], &[0]),
+            (&[0], &[1], &[3, 0]),
+            (&[0], &[0], &[0, 3]),
+            (&[7], &[0], &[7, 33]),
+            (&[33], &[1], &[7, 33]),
+            (&[7, 1], &[0, 1], &[7, 33]),
+            (&[1, 33], &[0, 1], &[7, 33]),
+            (&[1, 1], &[0, 1], &[3, 31]),
+            (&[1, 0], &[0, 1], &[4, 0]),
+            (&[7, 9], &[0, 1], &[7, 9]),
+            (&[3], &[1], &[2, 3, 5]),
+            (&[2, 5], &[0, 2], &[2, 3, 5]),
+            (&[1, 3, 1], &[0, 1, 2], &[2, 3, 4]),
+            (&[1, 3, 1, 16], &[0, 1, 2, 3], &[2, 3, 4, 16]),
+            (&[3, 1], &[1, 3], &[2, 3, 2, 8]),
+        ];
+        for (from, axes, to) in cases {
+            let op = Broadcast { shape: to.into(), axes: axes.to_vec() };
+            samples.push(sample::one(op, Type::new(DType::F32, from)));
+        }
+        samples
     }
 }
 
@@ -119,6 +149,30 @@ impl OpDef for Reshape {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples: Vec<Sample> = sample::typed([6, 5])
+            .map(|ty| sample::one(Reshape { shape: [3, 10].into() }, ty))
+            .collect();
+        let cases: [(&[usize], &[usize]); 16] = [
+            (&[], &[]),
+            (&[], &[1]),
+            (&[], &[1, 1, 1]),
+            (&[1, 1], &[]),
+            (&[0], &[0]),
+            (&[0], &[3, 0, 2]),
+            (&[2, 0], &[0]),
+            (&[129], &[129, 1]),
+            (&[1, 129], &[129]),
+            (&[7, 9], &[63]),
+            (&[63], &[9, 7]),
+            (&[4, 9], &[9, 4]),
+            (&[2, 3, 5], &[6, 5]),
+            (&[2, 3, 5], &[5, 3, 2]),
+            (&[2, 3, 4, 5], &[120]),
+            (&[120], &[5, 4, 3, 2]),
+        ];
+        for (from, to) in cases {
+            samples.push(sample::one(Reshape { shape: to.into() }, Type::new(DType::F32, from)));
+        }
+        samples
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::form::View;
 use crate::op::index::{ravel, unravel};
-use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
-use crate::{Form, Literal, Type};
+use crate::op::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, check};
+use crate::{DType, Form, Literal, Type};
 
 /// Joins one or more operands along an axis.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -75,6 +75,32 @@ impl OpDef for Concatenate {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples = Vec::new();
+        let mut add = |dtype: DType, axis: usize, shapes: &[&[usize]]| {
+            let operands = shapes.iter().map(|&shape| Type::new(dtype, shape)).collect();
+            samples.push(Sample { op: Concatenate { axis }.into(), operands, domain: Domain::Any });
+        };
+        for dtype in DType::ALL {
+            add(dtype, 0, &[&[17], &[8], &[1]]);
+        }
+        add(DType::F32, 0, &[&[129]]);
+        add(DType::F32, 0, &[&[0]]);
+        add(DType::F32, 0, &[&[0], &[0]]);
+        add(DType::F32, 0, &[&[0], &[7], &[0], &[2]]);
+        add(DType::F32, 0, &[&[64], &[65]]);
+        add(DType::F32, 0, &[&[127], &[1], &[1]]);
+        add(DType::F32, 0, &[&[3], &[1], &[2], &[1], &[3], &[1], &[2], &[1], &[3]]);
+        add(DType::F32, 0, &[&[3, 9], &[2, 9]]);
+        add(DType::F32, 1, &[&[3, 9], &[3, 31], &[3, 1]]);
+        add(DType::F32, 1, &[&[7, 0], &[7, 16]]);
+        add(DType::F32, 1, &[&[0, 2], &[0, 3]]);
+        add(DType::F32, 1, &[&[1, 33], &[1, 15]]);
+        add(DType::F32, 0, &[&[2, 3, 8], &[1, 3, 8]]);
+        add(DType::F32, 1, &[&[2, 3, 8], &[2, 1, 8]]);
+        add(DType::F32, 2, &[&[2, 3, 8], &[2, 3, 7]]);
+        add(DType::F32, 0, &[&[1, 2, 3, 5], &[2, 2, 3, 5]]);
+        add(DType::F32, 2, &[&[2, 2, 3, 5], &[2, 2, 1, 5], &[2, 2, 0, 5]]);
+        add(DType::F32, 3, &[&[2, 2, 3, 5], &[2, 2, 3, 12]]);
+        samples
     }
 }

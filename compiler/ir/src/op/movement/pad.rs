@@ -2,8 +2,8 @@
 
 use crate::form::View;
 use crate::op::index::{Index, ravel, unravel};
-use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
-use crate::{Form, Literal, Type};
+use crate::op::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, check, sample};
+use crate::{DType, Form, Literal, Type};
 
 /// Surrounds operand 0 with operand 1, a scalar, and puts `interior` of it between
 /// neighbours. Negative `low` and `high` cut. JAX: `lax.pad`.
@@ -98,6 +98,43 @@ impl OpDef for Pad {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples = Vec::new();
+        let mut add = |ty: Type, low: &[i64], high: &[i64], interior: &[usize]| {
+            let op = Pad { low: low.to_vec(), high: high.to_vec(), interior: interior.to_vec() };
+            let operands = vec![ty.clone(), Type::scalar(ty.dtype)];
+            samples.push(Sample { op: op.into(), operands, domain: Domain::Any });
+        };
+        for ty in sample::typed_tails() {
+            add(ty.clone(), &[2], &[1], &[0]);
+            add(ty, &[1], &[0], &[2]);
+        }
+        let cases: [(&[usize], &[i64], &[i64], &[usize]); 22] = [
+            (&[], &[], &[], &[]),
+            (&[0], &[0], &[0], &[0]),
+            (&[0], &[3], &[4], &[5]),
+            (&[1], &[0], &[0], &[9]),
+            (&[9], &[0], &[0], &[0]),
+            (&[9], &[-2], &[0], &[0]),
+            (&[9], &[0], &[-2], &[0]),
+            (&[9], &[-4], &[-5], &[0]),
+            (&[9], &[-5], &[130], &[0]),
+            (&[9], &[-9], &[3], &[0]),
+            (&[9], &[-12], &[5], &[0]),
+            (&[9], &[4], &[-11], &[0]),
+            (&[9], &[-3], &[-2], &[2]),
+            (&[9], &[-4], &[1], &[3]),
+            (&[7, 33], &[1, 0], &[0, 2], &[0, 0]),
+            (&[7, 33], &[-1, 2], &[2, -3], &[1, 0]),
+            (&[7, 33], &[0, 0], &[0, 0], &[0, 1]),
+            (&[3, 0], &[1, 2], &[0, 0], &[0, 0]),
+            (&[1, 17], &[2, -1], &[0, 1], &[3, 0]),
+            (&[2, 3, 8], &[0, 1, 0], &[1, 0, 7], &[0, 2, 0]),
+            (&[2, 3, 2, 8], &[1, 0, 0, 1], &[0, 1, 0, 0], &[0, 0, 1, 0]),
+            (&[2, 3, 2, 8], &[-1, 0, 1, -2], &[1, -1, 0, 4], &[1, 0, 0, 1]),
+        ];
+        for (shape, low, high, interior) in cases {
+            add(Type::new(DType::F32, shape), low, high, interior);
+        }
+        samples
     }
 }

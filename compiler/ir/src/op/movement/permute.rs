@@ -2,8 +2,8 @@
 
 use crate::form::View;
 use crate::op::index::{ravel, unravel};
-use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
-use crate::{Form, Literal, Type};
+use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check, sample};
+use crate::{DType, Form, Literal, Type};
 
 /// Permutes axes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -68,7 +68,38 @@ impl OpDef for Transpose {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples: Vec<Sample> = sample::typed([9, 17])
+            .map(|ty| sample::one(Transpose { permutation: vec![1, 0] }, ty))
+            .collect();
+        let cases: [(&[usize], &[usize]); 22] = [
+            (&[], &[]),
+            (&[0], &[0]),
+            (&[129], &[0]),
+            (&[3, 0], &[1, 0]),
+            (&[1, 33], &[1, 0]),
+            (&[33, 1], &[1, 0]),
+            (&[7, 9], &[0, 1]),
+            (&[31, 65], &[1, 0]),
+            (&[64, 64], &[1, 0]),
+            (&[8, 127], &[1, 0]),
+            (&[3, 5, 17], &[0, 1, 2]),
+            (&[3, 5, 17], &[0, 2, 1]),
+            (&[3, 5, 17], &[1, 0, 2]),
+            (&[3, 5, 17], &[1, 2, 0]),
+            (&[3, 5, 17], &[2, 0, 1]),
+            (&[3, 5, 17], &[2, 1, 0]),
+            (&[2, 0, 3], &[2, 0, 1]),
+            (&[2, 3, 4, 9], &[0, 2, 1, 3]),
+            (&[2, 3, 4, 9], &[0, 1, 3, 2]),
+            (&[2, 3, 4, 9], &[3, 2, 1, 0]),
+            (&[2, 3, 4, 9], &[2, 3, 0, 1]),
+            (&[1, 3, 1, 8], &[3, 0, 2, 1]),
+        ];
+        for (shape, permutation) in cases {
+            let op = Transpose { permutation: permutation.to_vec() };
+            samples.push(sample::one(op, Type::new(DType::F32, shape)));
+        }
+        samples
     }
 }
 
@@ -112,6 +143,29 @@ impl OpDef for Reverse {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples: Vec<Sample> =
+            sample::typed_tails().map(|ty| sample::one(Reverse { axes: vec![0] }, ty)).collect();
+        let cases: [(&[usize], &[usize]); 15] = [
+            (&[], &[]),
+            (&[0], &[0]),
+            (&[7], &[]),
+            (&[1], &[0]),
+            (&[7, 33], &[0]),
+            (&[7, 33], &[1]),
+            (&[7, 33], &[0, 1]),
+            (&[3, 0], &[0, 1]),
+            (&[1, 17], &[0]),
+            (&[2, 3, 16], &[1]),
+            (&[2, 3, 16], &[0, 2]),
+            (&[2, 3, 16], &[0, 1, 2]),
+            (&[2, 3, 4, 9], &[3]),
+            (&[2, 3, 4, 9], &[0, 2]),
+            (&[2, 3, 4, 9], &[0, 1, 2, 3]),
+        ];
+        for (shape, axes) in cases {
+            samples
+                .push(sample::one(Reverse { axes: axes.to_vec() }, Type::new(DType::F32, shape)));
+        }
+        samples
     }
 }

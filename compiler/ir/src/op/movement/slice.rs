@@ -2,8 +2,8 @@
 
 use crate::form::View;
 use crate::op::index::{ravel, unravel};
-use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
-use crate::{Form, Literal, Type};
+use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check, sample};
+use crate::{DType, Form, Literal, Type};
 
 /// Takes a strided box: indices `start`, `start + stride`, … below `limit`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -79,6 +79,38 @@ impl OpDef for Slice {
     }
 
     fn samples() -> Vec<Sample> {
-        todo!()
+        let mut samples: Vec<Sample> = sample::typed([37])
+            .map(|ty| sample::one(Slice { start: vec![3], limit: vec![36], stride: vec![1] }, ty))
+            .collect();
+        let cases: [(&[usize], &[usize], &[usize], &[usize]); 22] = [
+            (&[], &[], &[], &[]),
+            (&[0], &[0], &[0], &[1]),
+            (&[9], &[9], &[9], &[1]),
+            (&[9], &[4], &[4], &[3]),
+            (&[9], &[0], &[9], &[1]),
+            (&[9], &[8], &[9], &[1]),
+            (&[130], &[1], &[130], &[1]),
+            (&[130], &[0], &[129], &[2]),
+            (&[130], &[1], &[130], &[2]),
+            (&[130], &[5], &[127], &[7]),
+            (&[130], &[0], &[130], &[200]),
+            (&[7, 33], &[2, 0], &[5, 33], &[1, 1]),
+            (&[7, 33], &[0, 1], &[7, 32], &[1, 1]),
+            (&[7, 33], &[1, 3], &[7, 33], &[2, 3]),
+            (&[7, 33], &[3, 4], &[3, 30], &[1, 1]),
+            (&[3, 0], &[1, 0], &[3, 0], &[1, 1]),
+            (&[1, 65], &[0, 1], &[1, 65], &[1, 1]),
+            (&[2, 3, 17], &[1, 0, 1], &[2, 3, 17], &[1, 1, 1]),
+            (&[2, 3, 17], &[0, 1, 0], &[2, 2, 17], &[1, 1, 4]),
+            (&[4, 3, 2, 9], &[0, 0, 0, 0], &[4, 3, 2, 9], &[3, 2, 1, 1]),
+            (&[4, 3, 2, 9], &[1, 1, 1, 1], &[3, 3, 2, 8], &[1, 1, 1, 1]),
+            (&[4, 3, 2, 9], &[1, 1, 1, 1], &[4, 3, 2, 9], &[2, 1, 1, 5]),
+        ];
+        for (shape, start, limit, stride) in cases {
+            let op =
+                Slice { start: start.to_vec(), limit: limit.to_vec(), stride: stride.to_vec() };
+            samples.push(sample::one(op, Type::new(DType::F32, shape)));
+        }
+        samples
     }
 }
