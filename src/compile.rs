@@ -133,24 +133,16 @@ impl Compiled {
     }
 
     fn eval(&self, inputs: &[Input]) -> Result<Vec<Array>, Error> {
-        let mut values: HashMap<Value, Literal> = HashMap::new();
-        for (parameter, input) in self.graph.parameters().zip(inputs) {
-            let literal = match input {
-                Input::Kept(array) | Input::Donated(array) => device::get(array)?,
-                Input::Scalar(scalar) => Literal::scalar(*scalar),
-            };
-            values.insert(parameter, literal);
-        }
-        for node in self.graph.order() {
-            if self.graph.parameter_index(node).is_some() {
-                continue;
-            }
-            let operands = self.graph.operands(node);
-            let operands: Vec<&Literal> = operands.iter().map(|v| &values[v]).collect();
-            let results = self.graph.op(node).eval(&operands, self.graph.types(node));
-            values.extend(self.graph.results(node).zip(results));
-        }
-        self.graph.outputs().iter().map(|v| device::adopt(&values[v])).collect()
+        let literals: Vec<Literal> = inputs
+            .iter()
+            .map(|input| match input {
+                Input::Kept(array) | Input::Donated(array) => device::get(array),
+                Input::Scalar(scalar) => Ok(Literal::scalar(*scalar)),
+            })
+            .collect::<Result<_, Error>>()?;
+        let results = kiln_ir::eval(&self.graph, &literals)
+            .map_err(|e| Error::internal(format!("a call of the wrong shape: {e}")))?;
+        results.iter().map(device::adopt).collect()
     }
 
     /// Time per phase of compiling, in order.

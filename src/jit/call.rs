@@ -172,10 +172,13 @@ impl<Args, R: Tree> Jit<Args, R> {
     fn describe<F: Feed<Args>>(&self, feed: &F) -> (Vec<String>, Vec<(String, String)>) {
         let (mut names, mut fields) = (Vec::new(), Vec::new());
         feed.describe(&mut Walk::arguments(&self.core.names, &mut |item| match item {
-            Item::Leaf { path, ty } => {
-                let ty = ty.map_or("poisoned".to_string(), |ty| ty.to_string());
+            Item::Leaf { path, ty, passing } => {
+                let mut text = ty.map_or("poisoned".to_string(), |ty| ty.to_string());
+                if passing == Passing::Moved {
+                    text.push_str(" moved");
+                }
                 names.push(unique(path, &names));
-                fields.push((path.to_string(), ty));
+                fields.push((path.to_string(), text));
             }
             Item::Fixed { path, value } => fields.push((path.to_string(), value)),
         }));

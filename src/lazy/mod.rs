@@ -10,8 +10,8 @@
 //!   expression also keeps the parts of it that somebody else still holds.
 //! - Numbers in an expression are inputs of its program, so that the same
 //!   expression with other numbers compiles nothing.
-//! - No expression grows beyond [`PENDING_LIMIT`] nodes: past it, the operands of
-//!   the next op are evaluated first.
+//! - No expression grows beyond [`PENDING_LIMIT`] nodes: past it, the largest
+//!   operand of the next op is evaluated first.
 //! - Dropping an expression takes no stack, however long it is.
 
 mod evaluate;
@@ -161,8 +161,8 @@ fn rejected(error: &InferError, operands: &[&Tensor], at: At) -> Tensor {
     Tensor::fail_operands(error.op(), error.message(), &labelled, at)
 }
 
-/// The size of an expression over `operands`, after evaluating them if it would
-/// pass the limit.
+/// The size of an expression over `operands`, after evaluating the largest of them
+/// if it would pass the limit.
 fn bounded_size(operands: &[Tensor]) -> Result<u32, Error> {
     let size = estimate(operands);
     if size <= PENDING_LIMIT {
@@ -174,8 +174,11 @@ fn bounded_size(operands: &[Tensor]) -> Result<u32, Error> {
     if exact <= PENDING_LIMIT {
         return Ok(exact);
     }
-    evaluate(&roots)?;
-    Ok(1)
+    // Small operands stay with the op: a broadcast number costs nothing there and
+    // an array here.
+    let largest = roots.into_iter().max_by_key(|lazy| lazy.size);
+    largest.map_or(Ok(()), |lazy| evaluate(&[lazy]))?;
+    bounded_size(operands)
 }
 
 /// One more than the sizes of the distinct pending operands.

@@ -111,7 +111,7 @@ impl Tensor {
             extents.iter().flatten().try_fold(1usize, |n, &d| n.checked_mul(d));
         let inferred = extents.iter().filter(|d| d.is_none()).count();
         let missing = match known {
-            _ if inferred == 0 => Some(0),
+            Some(n) if inferred == 0 && n == ty.elements() => Some(0),
             Some(n) if inferred == 1 && n > 0 && ty.elements() % n == 0 => Some(ty.elements() / n),
             _ => None,
         };

@@ -83,6 +83,11 @@ pub mod owned {
         tree.visit(&mut |t| key_leaf(t, Passing::Moved, key));
     }
 
+    /// See [`Feed::describe`].
+    pub fn describe<T: Tree>(tree: &T, walk: &mut Walk<'_>) {
+        walk.moved(|walk| Tree::walk(tree, walk));
+    }
+
     /// See [`Feed::placeholder`].
     pub fn placeholder<T: Tree>(tree: &T, make: &mut Placeholders<'_>) -> T {
         tree.map(&mut |t| make.leaf(t.ty(), Passing::Moved))
@@ -128,7 +133,7 @@ impl<S: Tree> Feed<S> for Lease<'_, S> {
     }
 
     fn describe(&self, walk: &mut Walk<'_>) {
-        Tree::walk(&**self.0.borrow(), walk);
+        owned::describe(&**self.0.borrow(), walk);
     }
 
     fn placeholder(&self, make: &mut Placeholders<'_>) -> S {

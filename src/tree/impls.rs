@@ -36,7 +36,7 @@ impl Feed<Tensor> for Tensor {
         owned::key(self, key);
     }
     fn describe(&self, walk: &mut Walk<'_>) {
-        Tree::walk(self, walk);
+        owned::describe(self, walk);
     }
     fn placeholder(&self, make: &mut Placeholders<'_>) -> Tensor {
         make.leaf(self.ty(), Passing::Moved)
@@ -245,7 +245,7 @@ impl<T: Tree> Feed<Box<T>> for Box<T> {
         owned::key(self, key);
     }
     fn describe(&self, walk: &mut Walk<'_>) {
-        Tree::walk(self, walk);
+        owned::describe(self, walk);
     }
     fn placeholder(&self, make: &mut Placeholders<'_>) -> Box<T> {
         owned::placeholder(self, make)

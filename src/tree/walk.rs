@@ -4,30 +4,41 @@ use std::fmt::{Debug, Write as _};
 
 use kiln_ir::Type;
 
+use super::Passing;
+
 /// A walk over the leaves and statics of a tree that knows where it stands.
 pub struct Walk<'f> {
     path: String,
     /// Names for the elements of the outermost tuple: a function's parameters.
     names: &'f [String],
+    /// Whether the leaves here are given up.
+    passing: Passing,
     visit: &'f mut dyn FnMut(Item<'_>),
 }
 
 /// What a walk comes across.
 pub(crate) enum Item<'a> {
     /// A tensor, or what is passed for one; `None` when it is poisoned.
-    Leaf { path: &'a str, ty: Option<&'a Type> },
+    Leaf { path: &'a str, ty: Option<&'a Type>, passing: Passing },
     /// A part of the structure: a static, a length, a variant.
     Fixed { path: &'a str, value: String },
 }
 
 impl<'f> Walk<'f> {
     pub(crate) fn new(root: &str, visit: &'f mut dyn FnMut(Item<'_>)) -> Walk<'f> {
-        Walk { path: root.to_string(), names: &[], visit }
+        Walk { path: root.to_string(), names: &[], passing: Passing::Borrowed, visit }
     }
 
     /// A walk over the arguments of a function.
     pub(crate) fn arguments(names: &'f [String], visit: &'f mut dyn FnMut(Item<'_>)) -> Walk<'f> {
-        Walk { path: String::new(), names, visit }
+        Walk { path: String::new(), names, passing: Passing::Borrowed, visit }
+    }
+
+    /// A part whose leaves are given up.
+    pub(crate) fn moved(&mut self, f: impl FnOnce(&mut Walk<'f>)) {
+        let outer = std::mem::replace(&mut self.passing, Passing::Moved);
+        f(self);
+        self.passing = outer;
     }
 
     /// A branch called `name`.
@@ -61,7 +72,7 @@ impl<'f> Walk<'f> {
     }
 
     pub(crate) fn leaf(&mut self, ty: Option<&Type>) {
-        (self.visit)(Item::Leaf { path: &self.path, ty });
+        (self.visit)(Item::Leaf { path: &self.path, ty, passing: self.passing });
     }
 
     fn at(&mut self, push: impl FnOnce(&mut String), f: impl FnOnce(&mut Walk<'f>)) {

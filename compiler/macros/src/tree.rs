@@ -122,7 +122,7 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
                 ::kiln::tree::owned::key(self, key)
             }
             fn describe(&self, walk: &mut ::kiln::tree::Walk<'_>) {
-                ::kiln::Tree::walk(self, walk)
+                ::kiln::tree::owned::describe(self, walk)
             }
             fn placeholder(&self, make: &mut ::kiln::tree::Placeholders<'_>) -> Self {
                 ::kiln::tree::owned::placeholder(self, make)
