@@ -1,0 +1,269 @@
+//! The methods of `Tensor`: values against closed forms, shapes, and mistakes.
+
+use kiln::prelude::*;
+use kiln::{DotDims, HostElement};
+
+fn v<T: HostElement>(t: &Tensor) -> Vec<T> {
+    t.to_vec().unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[track_caller]
+fn close(t: &Tensor, expected: &[f32]) {
+    let got: Vec<f32> = v(&t.astype(F32));
+    assert_eq!(got.len(), expected.len());
+    for (g, e) in got.iter().zip(expected) {
+        let near = (g - e).abs() <= 1e-5 * e.abs().max(1.0) || g == e || (g.is_nan() && e.is_nan());
+        assert!(near, "{got:?} is not {expected:?}");
+    }
+}
+
+fn message(t: &Tensor) -> String {
+    t.error().unwrap_or_else(|| panic!("{t:?} is no mistake")).to_string()
+}
+
+fn iota(shape: &[usize]) -> Tensor {
+    Tensor::arange(shape.iter().product(), F32).reshape(shape)
+}
+
+#[test]
+fn elementwise() {
+    let x = Tensor::from([-2.0f32, -0.5, 0.0, 0.5, 2.0]);
+    close(&x.abs(), &[2.0, 0.5, 0.0, 0.5, 2.0]);
+    close(&x.sign(), &[-1.0, -1.0, 0.0, 1.0, 1.0]);
+    close(&x.floor(), &[-2.0, -1.0, 0.0, 0.0, 2.0]);
+    close(&x.ceil(), &[-2.0, 0.0, 0.0, 1.0, 2.0]);
+    close(&x.round(), &[-2.0, 0.0, 0.0, 0.0, 2.0]);
+    close(&x.relu(), &[0.0, 0.0, 0.0, 0.5, 2.0]);
+    close(&x.square(), &[4.0, 0.25, 0.0, 0.25, 4.0]);
+    close(&x.powi(3), &[-8.0, -0.125, 0.0, 0.125, 8.0]);
+    close(&x.powi(0), &[1.0; 5]);
+    close(&(&x + 4.0).powi(-1), &[0.5, 1.0 / 3.5, 0.25, 1.0 / 4.5, 1.0 / 6.0]);
+    close(&x.clip(-1.0, 1.0), &[-1.0, -0.5, 0.0, 0.5, 1.0]);
+    close(&x.clamp(-1.0, 1.0), &[-1.0, -0.5, 0.0, 0.5, 1.0]);
+    close(&x.sigmoid(), &[0.119203, 0.377541, 0.5, 0.622459, 0.880797]);
+    close(&x.silu(), &[-0.238406, -0.188770, 0.0, 0.311230, 1.761594]);
+    close(&x.gelu(), &[-0.045402, -0.154286, 0.0, 0.345714, 1.954598]);
+    close(&x.gelu_exact(), &[-0.045500, -0.154269, 0.0, 0.345731, 1.954500]);
+    close(&(-&x % 1.5), &[0.5, 0.5, 0.0, -0.5, -0.5]);
+    assert_eq!(v::<bool>(&x.gt(0.0)), [false, false, false, true, true]);
+    assert_eq!(v::<bool>(&!x.le(0.0)), [false, false, false, true, true]);
+    let odd = Tensor::from([f32::NAN, f32::INFINITY, 1.0]);
+    assert_eq!(v::<bool>(&odd.isnan()), [true, false, false]);
+    assert_eq!(v::<bool>(&odd.isinf()), [false, true, false]);
+    assert_eq!(v::<bool>(&odd.isfinite()), [false, false, true]);
+}
+
+/// [K42]
+#[test]
+fn nan_to_num_gives_the_greatest_finite_value_of_the_type() {
+    let x = Tensor::from([f32::INFINITY, f32::NEG_INFINITY, f32::NAN]);
+    let bits = |t: Tensor| v::<f32>(&t.nan_to_num().astype(F32));
+    assert_eq!(bits(x.astype(F16)), [65504.0, -65504.0, 0.0]);
+    let greatest = half::bf16::MAX.to_f32();
+    assert_eq!(bits(x.astype(BF16)), [greatest, -greatest, 0.0]);
+    assert_eq!(bits(x), [f32::MAX, f32::MIN, 0.0]);
+}
+
+#[test]
+fn integers_bits_and_shifts() {
+    let x = Tensor::from([12i32, -12, i32::MIN]);
+    assert_eq!(v::<i32>(&(&x & 10)), [8, 0, 0]);
+    assert_eq!(v::<i32>(&(&x | 1)), [13, -11, i32::MIN + 1]);
+    assert_eq!(v::<i32>(&(&x ^ -1)), [-13, 11, i32::MAX]);
+    assert_eq!(v::<i32>(&(&x >> 1)), [6, -6, i32::MIN / 2]);
+    assert_eq!(v::<u32>(&(Tensor::from([u32::MAX]) >> 31)), [1]);
+    assert_eq!(v::<i32>(&(&x << 1)), [24, -24, 0]);
+    assert_eq!(v::<i32>(&(&x / 0)), [-1, -1, -1]);
+    assert_eq!(v::<i32>(&(&x % 5)), [2, -2, i32::MIN % 5]);
+    assert_eq!(v::<i32>(&!&x), [-13, 11, i32::MAX]);
+}
+
+#[test]
+fn select_and_where() {
+    let c = Tensor::from([true, false]);
+    close(&c.select(1.0, 2.0), &[1.0, 2.0]);
+    close(&Tensor::where_(&c, &iota(&[2, 2]), -1.0), &[0.0, -1.0, 2.0, -1.0]);
+    assert_eq!(v::<i32>(&c.select(1, Tensor::from([[5i32], [6]]))), [1, 5, 1, 6]);
+    assert!(message(&c.select(&iota(&[3]), 0.0)).contains("do not broadcast: condition bool[2]"));
+}
+
+#[test]
+fn movement() {
+    let x = iota(&[2, 3]);
+    close(&x.t(), &[0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+    close(&x.transpose(&[1, 0]).reshape([6]), &[0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+    assert_eq!(iota(&[2, 3, 4]).swapaxes(0, -1).shape(), [4, 3, 2]);
+    assert_eq!(iota(&[2, 3, 4]).moveaxis(0, -1).shape(), [3, 4, 2]);
+    assert_eq!(x.reshape([-1]).shape(), [6]);
+    assert_eq!(x.reshape([3, -1]).shape(), [3, 2]);
+    assert_eq!(x.expand_dims([0, -1]).shape(), [1, 2, 3, 1]);
+    assert_eq!(x.expand_dims(1).squeeze(1).shape(), [2, 3]);
+    assert_eq!(iota(&[1, 2, 1]).squeeze(..).shape(), [2]);
+    close(&x.flip(1), &[2.0, 1.0, 0.0, 5.0, 4.0, 3.0]);
+    close(&x.flip(..), &[5.0, 4.0, 3.0, 2.0, 1.0, 0.0]);
+    close(&iota(&[3]).broadcast_to([2, 3]), &[0.0, 1.0, 2.0, 0.0, 1.0, 2.0]);
+    close(&iota(&[2]).broadcast_in_dim([2, 2], &[0]), &[0.0, 0.0, 1.0, 1.0]);
+    close(&iota(&[2]).pad(9.0, &[(1, 2)]), &[9.0, 0.0, 1.0, 9.0, 9.0]);
+    close(&iota(&[3]).pad_with(9.0, &[(-1, 0)], &[1]), &[9.0, 1.0, 9.0, 2.0]);
+    close(&Tensor::concatenate(&[&iota(&[2]), &iota(&[1])], 0), &[0.0, 1.0, 0.0]);
+    let stacked = Tensor::stack(&[iota(&[2]), iota(&[2]) + 5.0], -1);
+    assert_eq!(stacked.shape(), [2, 2]);
+    close(&stacked, &[0.0, 5.0, 1.0, 6.0]);
+    assert!(message(&x.reshape([4])).contains("f32[2,3] does not reshape to [4]"));
+    assert!(message(&x.reshape([-1, 4])).contains("does not reshape to [-1,4]"));
+    assert!(message(&x.reshape([usize::MAX, usize::MAX])).contains("does not reshape"));
+    assert!(message(&x.squeeze(0)).contains("axis 0 of f32[2,3] has extent 2"));
+    assert!(message(&x.flip([0, 0])).contains("named twice"));
+    assert!(message(&x.broadcast_to([4, 3])).contains("f32[2,3] does not broadcast to [4,3]"));
+    assert!(message(&Tensor::concatenate::<Tensor>(&[], 0)).contains("no tensors"));
+}
+
+#[test]
+fn indexing() {
+    let x = iota(&[3, 4]);
+    close(&x.get(1), &[4.0, 5.0, 6.0, 7.0]);
+    close(&x.get(-1), &[8.0, 9.0, 10.0, 11.0]);
+    close(&x.get((.., 1)), &[1.0, 5.0, 9.0]);
+    close(&x.get((1..3, 2..)), &[6.0, 7.0, 10.0, 11.0]);
+    close(&x.get((0..=1, -1)), &[3.0, 7.0]);
+    close(&x.get(0..-2), &[0.0, 1.0, 2.0, 3.0]);
+    close(&x.get((0, kiln::Index::from(..).step_by(2))), &[0.0, 2.0]);
+    assert_eq!(x.get(2..1).shape(), [0, 4]);
+    close(&x.slice(&[1, 1], &[3, 2]), &[5.0, 9.0]);
+    close(&x.slice_strided(&[0, 0], &[3, 4], &[2, 3]), &[0.0, 3.0, 8.0, 11.0]);
+    let i = Tensor::from(1i32);
+    close(&x.dynamic_slice(&[&i, &i], &[2, 2]), &[5.0, 6.0, 9.0, 10.0]);
+    close(&x.dynamic_slice(&[7, 7], &[2, 2]), &[6.0, 7.0, 10.0, 11.0]);
+    let updated = x.dynamic_update_slice(&Tensor::full([1, 2], -1.0, F32), &[&i, &i]);
+    close(&updated.get(1), &[4.0, -1.0, -1.0, 7.0]);
+    close(&x.at((1, 1..3)).set(0.0).get(1), &[4.0, 0.0, 0.0, 7.0]);
+    close(&x.at((.., 0)).add(iota(&[3])).get((.., 0)), &[0.0, 5.0, 10.0]);
+    close(&x.at(-1).mul(2.0).get(2), &[16.0, 18.0, 20.0, 22.0]);
+    close(&x, &(0..12).map(|i| i as f32).collect::<Vec<_>>());
+    assert!(message(&x.get(3)).contains("index 3 is out of range for axis 0 of f32[3,4]"));
+    assert!(message(&x.get((0, 0, 0))).contains("3 indices for f32[3,4]"));
+    assert!(message(&x.get(0..5)).contains("range 0..5 is out of range"));
+    assert!(
+        message(&x.at(0).set(iota(&[3]))).contains("f32[3] does not broadcast to the part [4]")
+    );
+}
+
+#[test]
+fn reductions() {
+    let x = iota(&[2, 3]);
+    close(&x.sum(..), &[15.0]);
+    close(&x.sum(0), &[3.0, 5.0, 7.0]);
+    close(&x.sum([0, 1]), &[15.0]);
+    close(&x.max(-1), &[2.0, 5.0]);
+    close(&x.min(0), &[0.0, 1.0, 2.0]);
+    close(&x.get((.., 1..)).prod(1), &[2.0, 20.0]);
+    close(&x.mean(1), &[1.0, 4.0]);
+    close(&x.var(1), &[2.0 / 3.0, 2.0 / 3.0]);
+    close(&x.std(..), &[(35.0f32 / 12.0).sqrt()]);
+    assert_eq!(x.mean(keepdims([0, 1])).shape(), [1, 1]);
+    assert_eq!(v::<i32>(&x.argmax(1)), [2, 2]);
+    assert_eq!(v::<i32>(&x.argmin(0)), [0, 0, 0]);
+    assert_eq!(v::<i32>(&x.argmax(..)), [5]);
+    assert_eq!(x.argmax(keepdims(1)).shape(), [2, 1]);
+    assert_eq!(v::<bool>(&x.gt(0.0).all(1)), [false, true]);
+    assert_eq!(v::<bool>(&x.gt(4.0).any(1)), [false, true]);
+    assert!(message(&x.sum(2)).contains("axis 2 is out of range, or named twice, for f32[2,3]"));
+    assert!(message(&x.all(0)).contains("wants a bool tensor"));
+    assert!(message(&x.astype(I32).mean(0)).contains("wants a float tensor, got i32[2,3]"));
+}
+
+#[test]
+fn reductions_of_nothing() {
+    let x = Tensor::zeros([2, 0], F32);
+    close(&x.sum(1), &[0.0, 0.0]);
+    close(&x.prod(1), &[1.0, 1.0]);
+    close(&x.mean(1), &[f32::NAN, f32::NAN]);
+    assert_eq!(v::<bool>(&x.gt(0.0).all(1)), [true, true]);
+    assert_eq!(v::<bool>(&x.gt(0.0).any(1)), [false, false]);
+    assert!(message(&x.max(1)).contains("axis 1 of f32[2,0] is empty"));
+    assert!(message(&x.argmax(1)).contains("argmax") || message(&x.argmax(1)).contains("empty"));
+    assert_eq!(x.max(0).shape(), [0]);
+}
+
+/// A sum of halves that passes the greatest half must not spoil the mean. [K46]
+#[test]
+fn halves_accumulate_in_single_precision() {
+    let x = Tensor::full([70000], 4.0, F16);
+    assert_eq!(x.mean(0).dtype(), F16);
+    close(&x.mean(0), &[4.0]);
+    close(&x.var(0), &[0.0]);
+    close(&Tensor::full([70000], 1.0, BF16).softmax(0).get(0), &[1.0 / 70000.0]);
+}
+
+/// [K41]
+#[test]
+fn softmax_and_friends_at_the_edges() {
+    let ninf = f32::NEG_INFINITY;
+    close(&Tensor::full([6000], ninf, F32).logsumexp(0), &[ninf]);
+    close(&Tensor::from([0.0, ninf]).logsumexp(0), &[0.0]);
+    assert!(v::<f32>(&Tensor::full([3], ninf, F32).softmax(0)).iter().all(|x| x.is_nan()));
+    let x = Tensor::from([[1000.0f32, 1000.0], [0.0, 3f32.ln()]]);
+    close(&x.softmax(1), &[0.5, 0.5, 0.25, 0.75]);
+    close(&x.log_softmax(-1), &[0.5f32.ln(), 0.5f32.ln(), 0.25f32.ln(), 0.75f32.ln()]);
+    close(&x.logsumexp(1), &[1000.0 + 2f32.ln(), 4f32.ln()]);
+}
+
+#[test]
+fn products() {
+    let (a, b) = (iota(&[2, 3]), iota(&[3, 2]));
+    close(&a.matmul(&b), &[10.0, 13.0, 28.0, 40.0]);
+    close(&a.dot(&iota(&[3])), &[5.0, 14.0]);
+    close(&iota(&[3]).dot(&iota(&[3])), &[5.0]);
+    close(&iota(&[2]).matmul(&a), &[3.0, 4.0, 5.0]);
+    close(&iota(&[2]).outer(&iota(&[2])), &[0.0, 0.0, 0.0, 1.0]);
+    assert_eq!(iota(&[5, 1, 2, 3]).matmul(&iota(&[4, 3, 2])).shape(), [5, 4, 2, 2]);
+    assert_eq!(iota(&[5, 2, 3]).matmul(&b).shape(), [5, 2, 2]);
+    assert_eq!(iota(&[5, 2, 3]).matmul(&iota(&[3])).shape(), [5, 2]);
+    assert_eq!(iota(&[2]).matmul(&iota(&[5, 2, 3])).shape(), [5, 3]);
+    let batched = iota(&[2, 2, 2]).matmul(&iota(&[2, 2, 2]));
+    close(&batched, &[2.0, 3.0, 6.0, 11.0, 46.0, 55.0, 66.0, 79.0]);
+    let dims = DotDims {
+        lhs_batch: vec![],
+        rhs_batch: vec![],
+        lhs_contract: vec![0, 1],
+        rhs_contract: vec![1, 0],
+    };
+    close(&a.dot_general(&b, dims), &[0.0 + 2.0 + 8.0 + 3.0 + 12.0 + 25.0]);
+    assert!(message(&a.matmul(&a)).contains("matmul: contracted axes differ in length"));
+    assert!(message(&a.matmul(&Tensor::from(1.0f32))).contains("use `*`"));
+}
+
+#[test]
+fn created() {
+    close(&Tensor::full([2], 7, F32), &[7.0, 7.0]);
+    assert_eq!(v::<u8>(&Tensor::ones([2, 1], U8)), [1, 1]);
+    assert_eq!(v::<i64>(&Tensor::iota([2, 2], 1, I64)), [0, 1, 0, 1]);
+    close(&Tensor::eye(2, F32), &[1.0, 0.0, 0.0, 1.0]);
+    close(&Tensor::linspace(0.0, 1.0, 5, F32), &[0.0, 0.25, 0.5, 0.75, 1.0]);
+    assert_eq!(v::<f32>(&Tensor::linspace(0.0, 0.7, 8, F32)).last(), Some(&0.7));
+    close(&Tensor::linspace(3.0, 4.0, 1, F32), &[3.0]);
+    close(&Tensor::ones([2, 2], F32).tril(0), &[1.0, 0.0, 1.0, 1.0]);
+    close(&Tensor::ones([2, 2], F32).triu(1), &[0.0, 1.0, 0.0, 0.0]);
+    close(&Tensor::from([1i32, 0]).one_hot(2, F32), &[0.0, 1.0, 1.0, 0.0]);
+    assert!(message(&Tensor::full([2], 0.5, I32)).contains("cannot be a i32"));
+    assert!(message(&Tensor::zeros([usize::MAX, 2], F32)).contains("broadcast"));
+}
+
+#[test]
+fn host_data_in_and_out() {
+    let t = Tensor::from_vec(vec![1i16, 2, 3, 4], [2, 2]);
+    assert_eq!((t.shape(), t.dtype()), (&[2, 2][..], I16));
+    assert_eq!(v::<i16>(&t), [1, 2, 3, 4]);
+    assert!(
+        message(&Tensor::from_vec(vec![1.0f32], [2]))
+            .contains("1 elements for an array of shape [2]")
+    );
+    assert!(t.to_vec::<i32>().unwrap_err().message().contains("`.astype(I32)`"));
+    assert!(t.item::<i16>().unwrap_err().message().contains("4 elements"));
+    assert_eq!(f64::try_from(&Tensor::from(2.5f64)).unwrap(), 2.5);
+    let host = t.to_host().unwrap();
+    assert_eq!(v::<i16>(&(Tensor::from(&host) + 1)), [2, 3, 4, 5]);
+    assert_eq!(v::<bool>(&Tensor::from([true, false])), [true, false]);
+    let halves = Tensor::from([half::f16::ONE, half::f16::NAN]);
+    assert!(v::<half::f16>(&halves)[1].is_nan());
+}
