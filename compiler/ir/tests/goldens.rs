@@ -1,0 +1,179 @@
+//! `eval` against numpy: the files that `tests/goldens/generate.py` wrote.
+//!
+//! The format is described there. A result may be as many units in the last place away
+//! as its case allows; NaN equals NaN, and the sign of a zero counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use kiln_ir::op::{Attr, Attrs};
+use kiln_ir::{DType, Literal, Op, Scalar, Type};
+
+const FAMILIES: [&str; 9] = [
+    "binary",
+    "choose",
+    "contraction",
+    "convert",
+    "dynamic",
+    "generate",
+    "movement",
+    "reduce",
+    "unary",
+];
+
+struct Case {
+    line: usize,
+    op: Op,
+    operands: Vec<Literal>,
+    wanted: Literal,
+    ulp: u64,
+}
+
+fn read(family: &str) -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/goldens");
+    let path = folder.join(format!("{family}.golden"));
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let mut tensors: BTreeMap<&str, Literal> = BTreeMap::new();
+    let mut cases = Vec::new();
+    let mut lines = text.lines().enumerate().peekable();
+    while let Some((i, line)) = lines.next() {
+        let mut digits = String::new();
+        while let Some((_, data)) = lines.next_if(|(_, l)| l.starts_with("  ")) {
+            digits.push_str(data.trim());
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["#", ..] => {}
+            ["let", name, ty] => {
+                tensors.insert(name, literal(ty, &digits));
+            }
+            ["case", name, ref middle @ .., "->", ty, ulp] => {
+                let wanted = literal(ty, &digits);
+                let (attributes, operands): (Vec<&str>, Vec<&str>) =
+                    middle.iter().partition(|word| word.contains('='));
+                cases.push(Case {
+                    line: i + 1,
+                    op: op(name, &attributes, wanted.ty()),
+                    operands: operands.iter().map(|name| tensors[name].clone()).collect(),
+                    wanted,
+                    ulp: ulp.strip_prefix("ulp=").expect("ulp").parse().expect("ulp"),
+                });
+            }
+            _ => panic!("{family}.golden:{}: {line}", i + 1),
+        }
+    }
+    cases
+}
+
+fn op(name: &str, attributes: &[&str], result: &Type) -> Op {
+    let mut attrs = Attrs::new();
+    for word in attributes {
+        let (key, value) = word.split_once('=').expect("key=value");
+        let integer = |word: &str| word.parse::<i64>().expect("an integer");
+        let value = match value.strip_prefix('[').and_then(|v| v.strip_suffix(']')) {
+            Some("") => Attr::Ints(vec![]),
+            Some(list) => Attr::Ints(list.split(',').map(integer).collect()),
+            None => Attr::Int(integer(value)),
+        };
+        attrs.push(key, value);
+    }
+    let op = Op::parse(name, &mut attrs, std::slice::from_ref(result));
+    assert!(attrs.is_empty(), "{name} knows no {attrs:?}");
+    op.unwrap_or_else(|| panic!("no op {name}")).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn literal(ty: &str, digits: &str) -> Literal {
+    let (dtype, shape) = ty.strip_suffix(']').and_then(|t| t.split_once('[')).expect("a type");
+    let dtype = DType::from_name(dtype).expect("an element type");
+    let extents = shape.split(',').filter(|d| !d.is_empty());
+    let shape: Vec<usize> = extents.map(|d| d.parse().expect("an extent")).collect();
+    let ty = Type::new(dtype, shape);
+    let width = dtype.size() * 2;
+    assert_eq!(digits.len(), ty.elements() * width, "digits of {ty}");
+    Literal::from_fn(ty, |i| {
+        let word = &digits[i * width..(i + 1) * width];
+        Scalar::from_bits(dtype, u64::from_str_radix(word, 16).expect("hexadecimal"))
+    })
+}
+
+/// Units in the last place between two elements; `None` if only one is NaN, or if
+/// zeros differ in sign.
+fn distance(a: Scalar, b: Scalar) -> Option<u64> {
+    if a == b {
+        return Some(0);
+    }
+    if !a.dtype().is_float() {
+        return None;
+    }
+    let (x, y) = (a.as_f64(), b.as_f64());
+    if x.is_nan() || y.is_nan() {
+        return (x.is_nan() && y.is_nan()).then_some(0);
+    }
+    if x == y {
+        return None;
+    }
+    // Places on the line of floats, negative ones below zero.
+    let place = |s: Scalar| {
+        let sign = 1u64 << (s.dtype().bits() - 1);
+        if s.bits() & sign != 0 { -((s.bits() ^ sign) as i128) } else { s.bits() as i128 }
+    };
+    u64::try_from((place(a) - place(b)).abs()).ok()
+}
+
+fn check(family: &str, case: &Case) -> Result<(), String> {
+    let at = |message: String| format!("{family}.golden:{}: {}: {message}", case.line, case.op);
+    let types: Vec<&Type> = case.operands.iter().map(Literal::ty).collect();
+    let inferred = case.op.infer(&types).map_err(|e| at(e.to_string()))?;
+    if inferred[..] != [case.wanted.ty().clone()] {
+        return Err(at(format!("gives {inferred:?}, numpy {}", case.wanted.ty())));
+    }
+    let result = &case.op.eval(&case.operands.iter().collect::<Vec<_>>(), &inferred)[0];
+    for (i, (ours, numpys)) in result.iter().zip(case.wanted.iter()).enumerate() {
+        if distance(ours, numpys).is_none_or(|d| d > case.ulp) {
+            let like = case.operands.iter().filter(|x| x.ty().shape == result.ty().shape);
+            let inputs: Vec<Scalar> = like.map(|x| x.get(i)).collect();
+            return Err(at(format!("element {i} of {inputs:?} is {ours:?}, in numpy {numpys:?}")));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn eval_agrees_with_numpy() {
+    let mut count = 0;
+    let mut errors = Vec::new();
+    for family in FAMILIES {
+        let cases = read(family);
+        assert!(!cases.is_empty(), "{family} has no cases");
+        count += cases.len();
+        errors.extend(cases.iter().filter_map(|case| check(family, case).err()));
+    }
+    assert!(errors.is_empty(), "{} of {count} cases:\n{}", errors.len(), errors.join("\n"));
+}
+
+/// Every op on every element type of its samples is in some file, but for those that
+/// numpy has nothing to say about.
+#[test]
+fn every_op_and_type_is_compared() {
+    let key = |op: &Op, operands: &[Type], result: &Type| {
+        let dtype = operands.get(usize::from(op.name() == "select")).unwrap_or(result).dtype;
+        (op.name(), dtype)
+    };
+    let mut compared = BTreeSet::new();
+    for case in FAMILIES.iter().flat_map(|family| read(family)) {
+        let types: Vec<Type> = case.operands.iter().map(|x| x.ty().clone()).collect();
+        compared.insert(key(&case.op, &types, case.wanted.ty()));
+    }
+    for (row, samples) in Op::samples() {
+        if matches!(row, "Constant" | "Call") {
+            continue;
+        }
+        for sample in samples {
+            let operands: Vec<&Type> = sample.operands.iter().collect();
+            let result = &sample.op.infer(&operands).expect("a sample")[0];
+            let key = key(&sample.op, &sample.operands, result);
+            assert!(compared.contains(&key), "no golden of {key:?}");
+        }
+    }
+}

@@ -1,0 +1,737 @@
+"""Writes what numpy says the ops compute, for `eval` to be compared with.
+
+    python tests/goldens/generate.py             write the files beside this script
+    python tests/goldens/generate.py --verify    compare with them instead; exit 1 if
+                                                 any differs
+
+`cargo xtask goldens` runs this in an environment with the versions that
+`requirements.txt` pins; `compiler/ir/tests/goldens.rs` reads the files.
+
+What numpy defines is taken from numpy: IEEE arithmetic, wrapping integers, comparisons,
+views. Where it leaves a result to the machine, the rule of `docs/numerics.md` is written
+out here in exact arithmetic:
+
+- Transcendental functions of numpy differ in the last bit from one CPU to another. The
+  files hold the correctly rounded value, by way of mpmath, and numpy is asked whether it
+  agrees to within a few units.
+- Division by zero, shifts by too much and conversions of floats that do not fit are
+  computed on Python's integers and fractions.
+- Sums of floats are exact fractions, rounded once.
+
+A file is a list of tensors and cases. Elements are bit patterns in hexadecimal, as many
+digits as the type has, row-major, in indented lines.
+
+    let a f32[3]                  names a tensor
+      3f8000007fc0000080000000
+    case exp a -> f32[3] ulp=1    an op on named tensors and what it must give
+      ...
+    case reduce_sum axes=[0] a -> f32[] ulp=0
+      ...
+"""
+
+import argparse
+import math
+import pathlib
+import sys
+from fractions import Fraction
+from itertools import product
+
+import mpmath
+import numpy as np
+
+# ---------------------------------------------------------------------------- types
+
+BITS = {
+    "bool": 8, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32,
+    "u64": 64, "f16": 16, "bf16": 16, "f32": 32, "f64": 64,
+}  # fmt: skip
+SIGNED = ["i8", "i16", "i32", "i64"]
+UNSIGNED = ["u8", "u16", "u32", "u64"]
+INTEGERS = SIGNED + UNSIGNED
+FLOATS = ["f16", "bf16", "f32", "f64"]
+NUMBERS = INTEGERS + FLOATS
+ALL = ["bool"] + NUMBERS
+
+# Digits of the significand, and the exponent of the least normal number.
+PRECISION = {"f16": (11, -14), "bf16": (8, -126), "f32": (24, -126), "f64": (53, -1022)}
+NUMPY_FLOAT = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
+def least(dtype):
+    return -(1 << (BITS[dtype] - 1)) if dtype in SIGNED else 0
+
+
+def greatest(dtype):
+    return (1 << (BITS[dtype] - (dtype in SIGNED))) - 1
+
+
+def encode_integer(dtype, x):
+    """The bits of an integer, wrapped to the type; of a `bool`, whether it is not 0."""
+    return int(x != 0) if dtype == "bool" else x & ((1 << BITS[dtype]) - 1)
+
+
+def encode_float(dtype, x):
+    """The bits of a float or a fraction, rounded once, to nearest even."""
+    digits, least_exponent = PRECISION[dtype]
+    width = BITS[dtype]
+    infinity = ((1 << (width - digits)) - 1) << (digits - 1)
+    if isinstance(x, float):
+        if math.isnan(x):
+            return infinity | 1 << (digits - 2)
+        sign = int(math.copysign(1, x) < 0) << (width - 1)
+        if math.isinf(x):
+            return sign | infinity
+    else:
+        sign = int(x < 0) << (width - 1)
+    x = abs(Fraction(x))
+    if x == 0:
+        return sign
+    # 2^exponent <= x < 2^(exponent + 1), but no less than the least normal exponent.
+    exponent = x.numerator.bit_length() - x.denominator.bit_length()
+    if Fraction(2) ** exponent > x:
+        exponent -= 1
+    exponent = max(exponent, least_exponent)
+    significand = round(x / Fraction(2) ** (exponent - digits + 1))
+    # A significand that rounds up to the next power of two carries into the exponent,
+    # and that of the greatest number into infinity.
+    bits = significand + ((exponent - least_exponent) << (digits - 1))
+    return sign | min(bits, infinity)
+
+
+def decode(dtype, bits):
+    """The value of a bit pattern: an int, or a float that holds it exactly."""
+    if dtype not in FLOATS:
+        return bits - (1 << BITS[dtype]) if bits > greatest(dtype) else bits
+    if dtype == "bf16":
+        dtype, bits = "f32", bits << 16
+    word = np.array(bits, dtype=f"u{BITS[dtype] // 8}")
+    return float(word.view(NUMPY_FLOAT[dtype]))
+
+
+def encode(dtype, x):
+    return encode_float(dtype, x) if dtype in FLOATS else encode_integer(dtype, x)
+
+
+class Tensor:
+    """An array of bit patterns."""
+
+    def __init__(self, dtype, bits):
+        self.dtype = dtype
+        self.bits = np.asarray(bits, dtype=f"u{BITS[dtype] // 8}")
+
+    @classmethod
+    def of(cls, dtype, values, shape=None):
+        bits = np.array([encode(dtype, x) for x in values], dtype=f"u{BITS[dtype] // 8}")
+        return cls(dtype, bits if shape is None else bits.reshape(shape))
+
+    def values(self):
+        """The elements in row-major order."""
+        return [decode(self.dtype, int(b)) for b in self.bits.ravel()]
+
+    def objects(self):
+        """An array of exact numbers."""
+        exact = np.empty(self.bits.size, dtype=object)
+        exact[:] = [Fraction(x) for x in self.values()]
+        return exact.reshape(self.bits.shape)
+
+    def floats(self):
+        """A numpy array to compute with; `bf16` as `f64`."""
+        if self.dtype == "bf16":
+            return np.array(self.values()).reshape(self.bits.shape)
+        return self.bits.view(NUMPY_FLOAT[self.dtype])
+
+    def type(self):
+        return f"{self.dtype}[{','.join(map(str, self.bits.shape))}]"
+
+    def lines(self):
+        digits = BITS[self.dtype] // 4
+        row = 96 // digits
+        words = [f"{int(b):0{digits}x}" for b in self.bits.ravel()]
+        return ["  " + "".join(words[i : i + row]) for i in range(0, len(words), row)]
+
+
+class Golden:
+    """A file in the making."""
+
+    def __init__(self, title):
+        self.text = [f"# {title}", "# Written by generate.py: do not edit."]
+        self.names = {}
+
+    def name(self, tensor):
+        """The name of a tensor, which is written out when it is first used."""
+        key = (tensor.type(), tensor.bits.tobytes())
+        if key not in self.names:
+            self.names[key] = f"t{len(self.names)}"
+            self.text += [f"let {self.names[key]} {tensor.type()}", *tensor.lines()]
+        return self.names[key]
+
+    def case(self, op, operands, result, ulp=0, **attributes):
+        names = [self.name(x) for x in operands]
+        attrs = [f"{k}={str(v).replace(' ', '')}" for k, v in attributes.items()]
+        words = ["case", op, *attrs, *names, "->", result.type(), f"ulp={ulp}"]
+        self.text += [" ".join(words), *result.lines()]
+
+    def finish(self):
+        return "\n".join(self.text) + "\n"
+
+
+class Random:
+    """Numbers that are the same everywhere (Knuth's MMIX generator)."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def word(self):
+        self.state = (self.state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        return self.state >> 32
+
+    def unit(self):
+        return self.word() / 2**32
+
+    def tensor(self, dtype, shape, low=-4, high=4):
+        """Small numbers; integers and bools of every pattern."""
+        count = math.prod(shape)
+        if dtype in FLOATS:
+            values = [low + (high - low) * self.unit() for _ in range(count)]
+        else:
+            values = [self.word() | self.word() << 32 for _ in range(count)]
+            values = [v >> 7 & 1 if dtype == "bool" else v for v in values]
+        return Tensor.of(dtype, values, shape)
+
+
+# ------------------------------------------------------------------------ edge values
+
+
+def distinct(dtype, values):
+    """A vector of the values that differ in the type, in order."""
+    return Tensor(dtype, list(dict.fromkeys(encode(dtype, x) for x in values)))
+
+
+def float_limits(dtype):
+    """Least subnormal, greatest subnormal, least normal, greatest."""
+    digits, least_exponent = PRECISION[dtype]
+    step = Fraction(2) ** (least_exponent - digits + 1)
+    normal = Fraction(2) ** least_exponent
+    top = (2 - Fraction(2) ** (1 - digits)) * Fraction(2) ** (1 - least_exponent)
+    return step, normal - step, normal, top
+
+
+def edges(dtype):
+    """Values at which functions and conversions change their ways."""
+    if dtype == "bool":
+        return Tensor.of(dtype, [0, 1])
+    if dtype in INTEGERS:
+        low, high = least(dtype), greatest(dtype)
+        return distinct(dtype, [0, 1, -1, 2, 3, 7, -7, 100, low, low + 1, high, high - 1])
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan]
+    limits = [s * x for x in float_limits(dtype) for s in (1, -1)]
+    plain = [1, 0.5, 1.5, 2.5, 3.5, 0.1, 1e-3, 0.4999, 0.75, math.pi, 7.3, 20.5, 88.7, 104.2, 710.2]
+    whole = [2.0**e + d for e in (7, 8, 15, 16, 31, 32, 63, 64) for d in (-0.5, 0.0)]
+    return distinct(dtype, special + limits + [s * x for x in plain + whole for s in (1.0, -1.0)])
+
+
+def pairs(dtype):
+    """Two vectors: every pair of a few edge values, and some others."""
+    if dtype == "bool":
+        few = [0, 1]
+    elif dtype in INTEGERS:
+        few = [0, 1, -1, 3, -7, least(dtype), greatest(dtype)]
+    else:
+        tiny, _, _, top = float_limits(dtype)
+        few = [0.0, -0.0, 1.0, -1.5, math.inf, -math.inf, math.nan, top, tiny]
+    values = distinct(dtype, few).values()
+    both = list(product(values, values))
+    random = Random(BITS[dtype])
+    if dtype in FLOATS:
+        both += [(8 * random.unit() - 4, 8 * random.unit() - 4) for _ in range(12)]
+        both += [(8 * random.unit(), float(i - 3)) for i in range(6)]
+    elif dtype in INTEGERS:
+        both += [(random.word(), random.word()) for _ in range(6)]
+        both += [(random.word(), i) for i in range(6)]
+    left, right = zip(*both)
+    return Tensor.of(dtype, left), Tensor.of(dtype, right)
+
+
+# ---------------------------------------------------------------------------- the ops
+
+
+def from_numpy(dtype, array):
+    """A float array that numpy computed, in the type."""
+    if dtype == "bf16":
+        return Tensor.of(dtype, [float(x) for x in array.ravel()], array.shape)
+    return Tensor(dtype, array.astype(NUMPY_FLOAT[dtype]).view(f"u{BITS[dtype] // 8}"))
+
+
+def exact(x):
+    """An mpmath number as a float if it is special, else as a fraction."""
+    if not mpmath.isfinite(x):
+        return float(x)
+    sign, mantissa, exponent, _ = x._mpf_
+    return (-1) ** sign * Fraction(int(mantissa)) * Fraction(2) ** exponent
+
+
+TRANSCENDENTAL = {
+    "exp": (mpmath.exp, np.exp),
+    "log": (mpmath.log, np.log),
+    "rsqrt": (lambda x: 1 / mpmath.sqrt(x), lambda x: 1 / np.sqrt(x)),
+    "tanh": (mpmath.tanh, np.tanh),
+    "sin": (mpmath.sin, np.sin),
+    "cos": (mpmath.cos, np.cos),
+    "erf": (mpmath.erf, np.vectorize(math.erf)),
+}
+
+# IEEE and the C standard, where a limit or the sign of a zero has to be chosen.
+SPECIAL = {
+    "exp": {math.inf: math.inf, -math.inf: 0.0},
+    "log": {math.inf: math.inf, 0.0: -math.inf},
+    "rsqrt": {math.inf: 0.0},
+    "tanh": {math.inf: 1.0, -math.inf: -1.0},
+    "sin": {math.inf: math.nan, -math.inf: math.nan},
+    "cos": {math.inf: math.nan, -math.inf: math.nan},
+    "erf": {math.inf: 1.0, -math.inf: -1.0},
+}
+
+
+def transcendental(op, x):
+    """The function of a float, exact enough to be rounded to any type."""
+    if math.isnan(x):
+        return x
+    if x == 0 and op in ("sin", "tanh", "erf"):
+        return x
+    if x == 0 and op == "rsqrt":
+        return math.copysign(math.inf, x)
+    if x < 0 and op in ("log", "rsqrt"):
+        return math.nan
+    if x in SPECIAL[op]:
+        return SPECIAL[op][x]
+    if op == "exp" and abs(x) > 800:
+        return math.inf if x > 0 else 0.0
+    return exact(TRANSCENDENTAL[op][0](mpmath.mpf(x)))
+
+
+def ordinal(dtype, bits):
+    """A float's place among the floats of its type."""
+    top = 1 << (BITS[dtype] - 1)
+    return top - bits if bits & top else bits
+
+
+def must_agree(op, dtype, ours, numpys, ulp):
+    """Refuses to write a value that is far from numpy's."""
+    for a, b in zip(ours.bits.ravel(), numpys.bits.ravel()):
+        a, b = int(a), int(b)
+        nan = [math.isnan(decode(dtype, x)) for x in (a, b)]
+        near = abs(ordinal(dtype, a) - ordinal(dtype, b)) <= ulp
+        if nan[0] != nan[1] or not (nan[0] or near):
+            sys.exit(f"{op} {dtype}: {a:x} here, {b:x} in numpy")
+
+
+def unary():
+    golden = Golden("Functions of one element.")
+    for dtype in NUMBERS:
+        x = edges(dtype)
+        if dtype in INTEGERS:
+            values = x.values()
+            golden.case("neg", [x], Tensor.of(dtype, [-v for v in values]))
+            golden.case("abs", [x], Tensor.of(dtype, [abs(v) for v in values]))
+            golden.case("sign", [x], Tensor.of(dtype, [(v > 0) - (v < 0) for v in values]))
+            golden.case("not", [x], Tensor(dtype, ~x.bits))
+            continue
+        a = x.floats()
+        golden.case("neg", [x], from_numpy(dtype, -a))
+        golden.case("abs", [x], from_numpy(dtype, np.abs(a)))
+        golden.case("sign", [x], from_numpy(dtype, np.where(a == 0, a, np.sign(a))))
+        golden.case("floor", [x], from_numpy(dtype, np.floor(a)))
+        golden.case("ceil", [x], from_numpy(dtype, np.ceil(a)))
+        golden.case("round", [x], from_numpy(dtype, np.rint(a)))
+        golden.case("sqrt", [x], from_numpy(dtype, np.sqrt(a)))
+        golden.case("is_finite", [x], Tensor("bool", np.isfinite(a)))
+        random = Random(7)
+        near = Tensor.of(dtype, [12 * random.unit() - 6 for _ in range(24)])
+        for op, (_, numpys) in TRANSCENDENTAL.items():
+            for x in (edges(dtype), near):
+                result = Tensor.of(dtype, [transcendental(op, v) for v in x.values()])
+                wide = numpys(np.array(x.values()))
+                must_agree(op, dtype, result, from_numpy(dtype, wide), 2)
+                golden.case(op, [x], result, ulp=int(dtype == "f64"))
+    booleans = edges("bool")
+    golden.case("not", [booleans], Tensor("bool", 1 - booleans.bits))
+    return golden
+
+
+def divide(dtype, a, b):
+    if b == 0:
+        return -1
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def remainder(dtype, a, b):
+    return a if b == 0 else a - b * divide(dtype, a, b)
+
+
+def integer_pow(dtype, a, b):
+    if b >= 0:
+        return pow(a, b, 1 << BITS[dtype])
+    return {1: 1, -1: 1 if b % 2 == 0 else -1}.get(a, 0)
+
+
+def shift_left(dtype, a, b):
+    return a << b if 0 <= b < BITS[dtype] else 0
+
+
+def shift_right_logical(dtype, a, b):
+    return encode_integer(dtype, a) >> b if 0 <= b < BITS[dtype] else 0
+
+
+def shift_right_arithmetic(dtype, a, b):
+    bits = encode_integer(dtype, a)
+    signed = bits - (1 << BITS[dtype]) if bits >> (BITS[dtype] - 1) else bits
+    return signed >> (b if 0 <= b < BITS[dtype] else BITS[dtype] - 1)
+
+
+INTEGER_RULES = {
+    "div": divide,
+    "rem": remainder,
+    "pow": integer_pow,
+    "shift_left": shift_left,
+    "shift_right_logical": shift_right_logical,
+    "shift_right_arithmetic": shift_right_arithmetic,
+}
+
+NUMPY_BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+def extreme(op, a, b):
+    """`min` or `max` of floats: NaN wins, the first of two; −0 is below +0."""
+    if math.isnan(a) or math.isnan(b):
+        return math.nan
+    key = lambda x: (x, math.copysign(1, x))
+    return min(a, b, key=key) if op == "min" else max(a, b, key=key)
+
+
+def float_pow(a, b):
+    """By C's rules for what is special, else exact."""
+    if any(math.isnan(x) or math.isinf(x) or x == 0 for x in (a, b)) or a == 1:
+        return float(np.power(np.float64(a), np.float64(b)))
+    if a < 0 and b != int(b):
+        return math.nan
+    # Out of every type's range: mpmath would try to write the number down.
+    magnitude = b * math.log2(abs(a))
+    sign = -1.0 if a < 0 and b % 2 == 1 else 1.0
+    if abs(magnitude) > 2000:
+        return sign * (math.inf if magnitude > 0 else 0.0)
+    return exact(mpmath.power(mpmath.mpf(a), mpmath.mpf(b)))
+
+
+def binary():
+    golden = Golden("Functions of two elements.")
+    for dtype in ALL:
+        a, b = pairs(dtype)
+        values = list(zip(a.values(), b.values()))
+        if dtype in FLOATS:
+            for op, numpys in [("add", np.add), ("sub", np.subtract), ("mul", np.multiply),
+                               ("div", np.divide), ("rem", np.fmod)]:  # fmt: skip
+                golden.case(op, [a, b], from_numpy(dtype, numpys(a.floats(), b.floats())))
+            for op, numpys in [("min", np.minimum), ("max", np.maximum)]:
+                result = Tensor.of(dtype, [extreme(op, x, y) for x, y in values])
+                # Apart from the sign of zeros, numpy says the same.
+                same = result.floats() == numpys(a.floats(), b.floats())
+                assert np.all(same | np.isnan(result.floats()))
+                golden.case(op, [a, b], result)
+            result = Tensor.of(dtype, [float_pow(x, y) for x, y in values])
+            wide = np.power(np.array(a.values()), np.array(b.values()))
+            must_agree("pow", dtype, result, from_numpy(dtype, wide), 2)
+            golden.case("pow", [a, b], result, ulp=int(dtype == "f64"))
+            continue
+        for op in ["min", "max"]:
+            choose = min if op == "min" else max
+            golden.case(op, [a, b], Tensor.of(dtype, [choose(v) for v in values]))
+        for op in ["and", "or", "xor"]:
+            golden.case(op, [a, b], Tensor(dtype, NUMPY_BINARY[op](a.bits, b.bits)))
+        if dtype == "bool":
+            golden.case("add", [a, b], Tensor(dtype, a.bits | b.bits))
+            golden.case("mul", [a, b], Tensor(dtype, a.bits & b.bits))
+            continue
+        for op in ["add", "sub", "mul"]:
+            golden.case(op, [a, b], Tensor(dtype, NUMPY_BINARY[op](a.bits, b.bits)))
+        for op, rule in INTEGER_RULES.items():
+            golden.case(op, [a, b], Tensor.of(dtype, [rule(dtype, x, y) for x, y in values]))
+    return golden
+
+
+def choose():
+    golden = Golden("Comparisons, select and clamp.")
+    comparisons = {
+        "eq": np.equal, "ne": np.not_equal, "lt": np.less,
+        "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    }  # fmt: skip
+    for dtype in ALL:
+        a, b = pairs(dtype)
+        if dtype in FLOATS:
+            x, y = a.floats(), b.floats()
+        else:
+            kind = "i" if dtype in SIGNED else "u"
+            x, y = (t.bits.view(f"{kind}{BITS[dtype] // 8}") for t in (a, b))
+        for op, numpys in comparisons.items():
+            golden.case(op, [a, b], Tensor("bool", numpys(x, y)))
+        chooser = Tensor("bool", np.arange(a.bits.size) % 3 == 0)
+        chosen = np.where(chooser.bits == 1, a.bits, b.bits)
+        golden.case("select", [chooser, a, b], Tensor(dtype, chosen))
+        # Every third of the pairs as limits, low above high among them.
+        low, high = Tensor(dtype, a.bits[::3]), Tensor(dtype, b.bits[::3])
+        value = Tensor(dtype, np.resize(edges(dtype).bits, low.bits.shape))
+        triples = list(zip(low.values(), value.values(), high.values()))
+        if dtype in FLOATS:
+            result = [extreme("min", extreme("max", v, l), h) for l, v, h in triples]
+        else:
+            result = [min(max(v, l), h) for l, v, h in triples]
+        golden.case("clamp", [low, value, high], Tensor.of(dtype, result))
+    return golden
+
+
+def converted(x, to):
+    """A value of any type as one of the type `to`."""
+    if isinstance(x, float) and to in INTEGERS:
+        if math.isnan(x):
+            return 0
+        if math.isinf(x):
+            return greatest(to) if x > 0 else least(to)
+        return min(max(int(x), least(to)), greatest(to))
+    return x if isinstance(x, float) else Fraction(x) if to in FLOATS else x
+
+
+def convert():
+    golden = Golden("Conversions from each type to each.")
+    for source, to in product(ALL, ALL):
+        x = edges(source)
+        golden.case("convert", [x], Tensor.of(to, [converted(v, to) for v in x.values()]))
+    return golden
+
+
+def generate():
+    golden = Golden("Counting.")
+    for dtype in NUMBERS:
+        # 260 wraps 8-bit integers and passes the integers that bf16 holds.
+        count = 260 if dtype in ("i8", "u8", "bf16") else 33
+        golden.case("iota", [], Tensor.of(dtype, range(count)), axis=0)
+        for axis in range(3):
+            index = np.indices((2, 3, 4))[axis].ravel()
+            golden.case("iota", [], Tensor.of(dtype, map(int, index), (2, 3, 4)), axis=axis)
+    golden.case("iota", [], Tensor.of("i32", [], (0, 3)), axis=1)
+    return golden
+
+
+def padded(x, value, low, high, interior):
+    """numpy's `pad` after spreading by strides, then cut where negative."""
+    spread = [d + max(d - 1, 0) * i for d, i in zip(x.shape, interior)]
+    field = np.full(spread, value, dtype=x.dtype)
+    field[tuple(slice(None, None, i + 1) for i in interior)] = x
+    widths = [(max(l, 0), max(h, 0)) for l, h in zip(low, high)]
+    field = np.pad(field, widths, constant_values=value)
+    cut = [slice(max(-l, 0), d - max(-h, 0)) for l, h, d in zip(low, high, field.shape)]
+    return field[tuple(cut)]
+
+
+def movement():
+    golden = Golden("Views: elements move and keep their bits.")
+    for seed, dtype in enumerate(ALL):
+        random = Random(seed)
+        x = random.tensor(dtype, (2, 3, 4))
+        bits, value = x.bits, random.tensor(dtype, ())
+        seen = set()
+
+        # Every variety for the narrowest and the usual type; one of each op for the rest.
+        def case(op, operands, result, **attributes):
+            if dtype in ("u8", "f32") or op not in seen:
+                golden.case(op, operands, Tensor(dtype, result), **attributes)
+            seen.add(op)
+
+        row = Tensor(dtype, bits[0, 0])
+        case("broadcast", [row], np.broadcast_to(bits[0, 0], (2, 3, 4)), axes=[2])
+        case("broadcast", [value], np.broadcast_to(value.bits, (2, 3)))
+        column = np.broadcast_to(bits[0, 0][:, None], (4, 3))
+        case("broadcast", [row], column, axes=[0])
+        thin = Tensor(dtype, bits[:, :1, :])
+        wide = np.broadcast_to(bits[:, :1, :], (2, 5, 4))
+        case("broadcast", [thin], wide, axes=[0, 1, 2])
+        case("reshape", [x], bits.reshape(6, 4))
+        case("reshape", [x], bits.reshape(24))
+        for permutation in [[0, 2, 1], [1, 2, 0], [2, 1, 0]]:
+            case("transpose", [x], bits.transpose(permutation), permutation=permutation)
+        for axes in [[0, 2], [1], []]:
+            case("reverse", [x], np.flip(bits, axes), axes=axes)
+        cut = dict(start=[0, 1, 0], limit=[2, 3, 4], stride=[1, 1, 3])
+        case("slice", [x], bits[0:2, 1:3, 0:4:3], **cut)
+        case("slice", [x], bits[1:2, 3:3, 1:3], start=[1, 3, 1], limit=[2, 3, 3])
+        for low, high, interior in [
+            ([0, -1, 1], [0, 2, -2], [0, 0, 1]),
+            ([1, 0, 2], [0, 1, 0], [0, 0, 0]),
+            ([-1, 0, -3], [3, 0, -2], [1, 2, 2]),
+        ]:
+            result = padded(bits, value.bits, low, high, interior)
+            attributes = dict(low=low, high=high, interior=interior)
+            case("pad", [x, value], result, **attributes)
+        for axis in range(3):
+            y = random.tensor(dtype, [2 if a == axis else d for a, d in enumerate((2, 3, 4))])
+            joined = np.concatenate([bits, y.bits, bits], axis)
+            case("concatenate", [x, y, x], joined, axis=axis)
+    return golden
+
+
+def dynamic():
+    golden = Golden("Slices at starts that clamp.")
+    for seed, dtype in enumerate(ALL):
+        random = Random(seed)
+        x, update = random.tensor(dtype, (4, 5)), random.tensor(dtype, (2, 3))
+        start_type = INTEGERS[seed % len(INTEGERS)]
+        low, high = least(start_type), greatest(start_type)
+        for i, j in [(0, 0), (1, 2), (3, 2), (low, high), (high, low)]:
+            starts = [Tensor.of(start_type, [v], ()) for v in (i, j)]
+            i, j = min(max(i, 0), 2), min(max(j, 0), 2)
+            box = Tensor(dtype, x.bits[i : i + 2, j : j + 3])
+            golden.case("dynamic_slice", [x, *starts], box, sizes=[2, 3])
+            written = x.bits.copy()
+            written[i : i + 2, j : j + 3] = update.bits
+            operands = [x, update, *starts]
+            golden.case("dynamic_update_slice", operands, Tensor(dtype, written))
+    return golden
+
+
+def columns(x, axes):
+    """The shape of a reduction's result, and for each element what it combines."""
+    kept = [a for a in range(x.bits.ndim) if a not in axes]
+    moved = x.bits.transpose(kept + axes)
+    shape = moved.shape[: len(kept)]
+    rows = moved.reshape(math.prod(shape), -1) if x.bits.size else []
+    empty = [[]] * (0 if x.bits.size else math.prod(shape))
+    return shape, [[decode(x.dtype, int(b)) for b in row] for row in rows] or empty
+
+
+def combined(kind, dtype, column):
+    """A reduction of a list."""
+    special = dtype in FLOATS and not all(map(math.isfinite, column))
+    if kind in ("min", "max"):
+        if not column:
+            ends = (math.inf, -math.inf) if dtype in FLOATS else (greatest(dtype), least(dtype))
+            ends = (1, 0) if dtype == "bool" else ends
+            return ends[kind == "max"]
+        if any(x != x for x in column):
+            return math.nan
+        key = (lambda x: (x, math.copysign(1, x))) if dtype in FLOATS else None
+        return min(column, key=key) if kind == "min" else max(column, key=key)
+    if special:
+        wide = np.array(column, dtype=np.float64)
+        return float(np.sum(wide) if kind == "sum" else np.prod(wide))
+    if kind == "sum":
+        return sum(map(Fraction, column)) if dtype in FLOATS else sum(column)
+    if kind == "prod":
+        return math.prod(map(Fraction, column)) if dtype in FLOATS else math.prod(column)
+    words = np.array([encode_integer(dtype, x) for x in column], dtype=f"u{BITS[dtype] // 8}")
+    if not column:
+        return -1 if kind == "and" else 0
+    return int(NUMPY_BINARY[kind].reduce(words))
+
+
+def reduce():
+    golden = Golden("Reductions and arg-reductions.")
+    nan, inf = math.nan, math.inf
+    for seed, dtype in enumerate(ALL):
+        x = Random(seed).tensor(dtype, (2, 3, 4))
+        inputs = [(x, axes) for axes in ([], [0], [2], [0, 2])]
+        inputs += [(Tensor.of(dtype, [], (0, 2)), [0])]
+        if dtype in FLOATS:
+            hard = [1.0, nan, 7.0, nan, -inf, inf, inf, 2.0, -inf, -inf, 0.0, 3.0]
+            hard += [0.0, -0.0, 0.0, -0.0]
+            inputs += [(Tensor.of(dtype, hard, (4, 4)), [1])]
+        else:
+            inputs += [(edges(dtype), [0])]
+        kinds = ["min", "max"]
+        kinds += ["sum", "prod"] if dtype != "bool" else []
+        kinds += ["and", "or", "xor"] if dtype not in FLOATS else []
+        for kind, (x, axes) in product(kinds, inputs):
+            shape, rows = columns(x, axes)
+            result = Tensor.of(dtype, [combined(kind, dtype, row) for row in rows], shape)
+            ulp = 1 if dtype == "f64" and kind in ("sum", "prod") else 0
+            golden.case(f"reduce_{kind}", [x], result, ulp=ulp, axes=axes)
+        for index, (x, axes) in zip(["i32", "i64", "u8", "i16"], [inputs[1], inputs[2], inputs[5]]):
+            shape, rows = columns(x, axes)
+            for op, numpys in [("argmin", np.argmin), ("argmax", np.argmax)]:
+                found = [int(numpys(np.array(row))) for row in rows]
+                golden.case(op, [x], Tensor.of(index, found, shape), axis=axes[0])
+    # A vector's tail: the only NaN is the last of many.
+    zeros = Tensor.of("f32", [0.0] * 36 + [nan])
+    for op in ["argmin", "argmax"]:
+        golden.case(op, [zeros], Tensor.of("i32", [36], ()), axis=0)
+    return golden
+
+
+def contraction():
+    golden = Golden("Sums of products.")
+    wider = {"f16": "f32", "bf16": "f32", "f32": "f64", "i8": "i32", "u8": "i32", "i32": "i64"}
+    cases = [
+        ("mk,kn->mn", (3, 5), (5, 4), dict(lhs_contract=[1], rhs_contract=[0])),
+        ("km,nk->mn", (5, 3), (4, 5), dict(lhs_contract=[0], rhs_contract=[1])),
+        ("k,k->", (7,), (7,), dict(lhs_contract=[0], rhs_contract=[0])),
+        ("m,n->mn", (3,), (2,), dict(lhs_contract=[], rhs_contract=[])),
+        ("bmk,bkn->bmn", (2, 3, 5), (2, 5, 2),
+         dict(lhs_batch=[0], rhs_batch=[0], lhs_contract=[2], rhs_contract=[1])),
+        ("mbk,knb->bmn", (3, 2, 4), (4, 2, 2),
+         dict(lhs_batch=[1], rhs_batch=[2], lhs_contract=[2], rhs_contract=[0])),
+        ("mij,jin->mn", (2, 3, 4), (4, 3, 2), dict(lhs_contract=[1, 2], rhs_contract=[1, 0])),
+        ("mk,kn->mn", (2, 0), (0, 3), dict(lhs_contract=[1], rhs_contract=[0])),
+    ]  # fmt: skip
+    for seed, dtype in enumerate(NUMBERS):
+        random = Random(seed)
+        for labels, left, right, attributes in cases:
+            a, b = random.tensor(dtype, left), random.tensor(dtype, right)
+            exact_sum = np.einsum(labels, a.objects(), b.objects())
+            shape = np.einsum(labels, np.zeros(left), np.zeros(right)).shape
+            values = np.array(exact_sum, dtype=object).ravel()
+            for to in [dtype, wider.get(dtype)]:
+                if to is None:
+                    continue
+                numbers = [Fraction(v) if to in FLOATS else int(v) for v in values]
+                result, ulp = Tensor.of(to, numbers, shape), int(to == "f64")
+                golden.case("dot_general", [a, b], result, ulp=ulp, **attributes)
+    return golden
+
+
+FAMILIES = [
+    unary, binary, choose, convert, generate, movement, dynamic, reduce, contraction,
+]  # fmt: skip
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description="numpy's answers for Kiln's ops")
+    parser.add_argument(
+        "--verify",
+        nargs="?",
+        const=here,
+        type=pathlib.Path,
+        metavar="DIR",
+        help="compare with the files in DIR, or beside this script",
+    )
+    folder = parser.parse_args().verify
+    mpmath.mp.prec = 200
+    np.seterr(all="ignore")
+    stale = []
+    for family in FAMILIES:
+        path = (folder or here) / f"{family.__name__}.golden"
+        text = family().finish().encode()
+        if folder is None:
+            path.write_bytes(text)
+        elif not path.exists() or path.read_bytes() != text:
+            stale.append(str(path))
+    if stale:
+        sys.exit("not what numpy says now: " + ", ".join(stale))
+
+
+if __name__ == "__main__":
+    main()
