@@ -6,13 +6,16 @@
 //!
 //! What every group promises, and lowering relies on (`check` verifies it):
 //!
-//! 1. Members are in topological order, and contain no parameter and no call.
-//! 2. An operand of a member is a member, or an *input*: a parameter, a constant
-//!    with more than one distinct element, or a root of another group.
+//! 1. Members are in topological order, and contain no parameter, no constant and
+//!    no call.
+//! 2. An operand of a member is a member, a constant with one distinct element
+//!    (which becomes part of the code), or an *input*: a parameter, a constant with
+//!    more distinct elements, or a root of another group.
 //! 3. Groups do not depend on each other in a circle.
 //! 4. What its [`Kind`] says.
 
-use kiln_ir::{Graph, NodeId, Shape, Value};
+use hashbrown::HashSet;
+use kiln_ir::{Graph, NodeId, Op, Scalar, Shape, Value};
 
 /// A fused graph: groups in a topological order.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +37,8 @@ pub struct Group {
 
 /// What a group iterates over, and which forms its members have.
 ///
-/// *Pointwise* below means: of form `Map`, `View`, `Generate` or `DynamicSlice`.
+/// *Pointwise* below means: of form `Map`, `View`, `Generate` or `DynamicSlice`,
+/// or a `Reduce` along no axes, which is its operand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// One root that is a `Reshape` of an input: the same bytes, no kernel.
@@ -64,10 +68,10 @@ pub enum Kind {
         /// The `dot_general` node.
         dot: NodeId,
     },
-    /// One `dynamic_update_slice` whose operand 0 is an input. Other members are
-    /// pointwise and feed its update and starts. The one root is its result, and
-    /// only the updated box is computed: memory must already hold operand 0, by
-    /// sharing its buffer or by a copy made first.
+    /// One `dynamic_update_slice` whose operand 0 is an input or any constant, and no
+    /// member. Other members are pointwise and feed its update and starts. The one
+    /// root is its result, and only the updated box is computed: memory must already
+    /// hold operand 0, by sharing its buffer or by a copy made first.
     Update {
         /// The `dynamic_update_slice` node.
         node: NodeId,
@@ -85,16 +89,37 @@ impl Group {
     ///
     /// Operands of members that are not members themselves, but for constants with
     /// one element, which are part of the code.
+    /// Those of a [`Kind::Together`] are those of its parts.
     pub fn inputs(&self, graph: &Graph) -> Vec<Value> {
-        let members: hashbrown::HashSet<NodeId> = self.members.iter().copied().collect();
+        let parts = match &self.kind {
+            Kind::Together { parts } => parts.as_slice(),
+            _ => std::slice::from_ref(self),
+        };
+        let mut seen = HashSet::new();
         let mut inputs = Vec::new();
-        for &node in &self.members {
-            for value in graph.operands(node) {
-                if !members.contains(&value.node) && !inputs.contains(&value) {
-                    inputs.push(value);
+        for part in parts {
+            let members: HashSet<NodeId> = part.members.iter().copied().collect();
+            for &node in &part.members {
+                for value in graph.operands(node) {
+                    let outside = !members.contains(&value.node) && splat(graph, value).is_none();
+                    if outside && seen.insert(value) {
+                        inputs.push(value);
+                    }
                 }
             }
         }
         inputs
     }
+}
+
+/// The one distinct element of a constant, if `value` is one. An empty constant
+/// counts as zero.
+pub fn splat(graph: &Graph, value: Value) -> Option<Scalar> {
+    let Op::Constant(constant) = graph.op(value.node) else { return None };
+    let literal = &constant.value;
+    let size = literal.ty().dtype.size();
+    let Some((first, rest)) = literal.bytes().split_at_checked(size) else {
+        return Some(Scalar::zero(literal.ty().dtype));
+    };
+    rest.chunks_exact(size).all(|element| element == first).then(|| literal.get(0))
 }

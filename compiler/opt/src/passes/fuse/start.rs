@@ -1,0 +1,124 @@
+//! The groups that merging starts from.
+
+use kiln_ir::Form;
+use kiln_ir::form::View;
+
+use crate::analysis::assess::{Assessed, Assessor};
+use crate::analysis::cost::Machine;
+use crate::analysis::nodes::{At, Nodes};
+use crate::pipeline::PassCx;
+
+/// Most views that are computed again for one reader: a longer chain, or one whose
+/// parts are shared like `concatenate x x` of `concatenate x x`, gets a group.
+const VIEWS: u32 = 32;
+
+/// Operands from which on a concatenation is no longer cheap: each element of the
+/// result chooses between all of them.
+const JOINED: usize = 5;
+
+/// Most operations and operands of a chain of maps joined before anything is weighed.
+const CHAIN: u32 = 128;
+const CHAIN_OPERANDS: usize = 24;
+
+/// One group for each node that computes, or for each tree of maps.
+pub(crate) fn start(
+    nodes: &Nodes,
+    assessor: &mut Assessor,
+    machine: &Machine,
+    cx: &mut PassCx,
+) -> Vec<Assessed> {
+    let free = free(nodes, cx);
+    let chain = chains(nodes, machine, cx);
+    let n = nodes.len() as At;
+    // By the node that ends each chain, the nodes of the chain.
+    let mut trees: Vec<Vec<At>> = vec![Vec::new(); nodes.len()];
+    for at in (0..n).filter(|&at| nodes[at].live && nodes.computed(at)) {
+        trees[chain[at as usize] as usize].push(at);
+    }
+    let mut groups = Vec::new();
+    for at in 0..n {
+        let own = !free[at as usize] || nodes[at].output;
+        if trees[at as usize].is_empty() || !own {
+            continue;
+        }
+        let mut members = std::mem::take(&mut trees[at as usize]);
+        views(nodes, &free, &mut members);
+        groups.push(assessor.assess(&members, &[at]).expect("a node with its views is a group"));
+    }
+    groups
+}
+
+/// Which nodes are computed again by every reader.
+fn free(nodes: &Nodes, cx: &mut PassCx) -> Vec<bool> {
+    let mut free = vec![false; nodes.len()];
+    let mut behind = vec![0u32; nodes.len()];
+    for at in 0..nodes.len() as At {
+        let row = &nodes[at];
+        let view = match &row.form {
+            Form::View(View::Concatenate { .. }) => row.operands.len() < JOINED,
+            Form::View(_) | Form::Generate(_) => true,
+            _ => false,
+        };
+        // The base of an update must be in memory.
+        let base = row
+            .readers
+            .iter()
+            .any(|&r| matches!(nodes[r].form, Form::Update) && nodes[r].operands[0] == at);
+        if !view || base || !row.live || !nodes.computed(at) {
+            continue;
+        }
+        let count =
+            row.operands.iter().fold(1u32, |sum, &o| sum.saturating_add(behind[o as usize]));
+        if count <= VIEWS && cx.rewrite("fuse.view") {
+            free[at as usize] = true;
+            behind[at as usize] = count;
+        }
+    }
+    free
+}
+
+/// For each node, the last node of the chain of maps that it belongs to: itself
+/// unless it is a map whose one reader is a map.
+fn chains(nodes: &Nodes, machine: &Machine, cx: &mut PassCx) -> Vec<At> {
+    let mut end: Vec<At> = (0..nodes.len() as At).collect();
+    let limit = CHAIN.min(machine.operations / 4);
+    let mut operations = vec![0u32; nodes.len()];
+    let mut operands = vec![0usize; nodes.len()];
+    let map = |at: At| matches!(nodes[at].form, Form::Map(_));
+    for at in (0..nodes.len() as At).rev() {
+        let row = &nodes[at];
+        if !map(at) || !row.live {
+            continue;
+        }
+        let live: Vec<At> = row.readers.iter().copied().filter(|&r| nodes[r].live).collect();
+        if let [reader] = live[..]
+            && map(reader)
+            && !row.output
+        {
+            let last = end[reader as usize] as usize;
+            let fits = operations[last] + row.weight <= limit
+                && operands[last] + row.operands.len() <= CHAIN_OPERANDS;
+            if fits && cx.rewrite("fuse.chain") {
+                end[at as usize] = last as At;
+            }
+        }
+        let last = end[at as usize] as usize;
+        operations[last] += row.weight;
+        operands[last] += row.operands.len();
+    }
+    end
+}
+
+/// Adds the free nodes that the members read, and those that these read.
+fn views(nodes: &Nodes, free: &[bool], members: &mut Vec<At>) {
+    let mut next = 0;
+    while next < members.len() {
+        for &o in &nodes[members[next]].operands {
+            if free[o as usize] && !members.contains(&o) {
+                members.push(o);
+            }
+        }
+        next += 1;
+    }
+    members.sort_unstable();
+}
