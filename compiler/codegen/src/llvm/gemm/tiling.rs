@@ -1,0 +1,389 @@
+//! How a contraction is cut into blocks, panels and tiles.
+//!
+//! A pure function of the shape, the element size, the machine's vectors and how the
+//! operands lie in memory; never of the number of threads. Results do not depend on
+//! any of it, since each element's sum runs over increasing `k` in every tiling.
+//!
+//! ```text
+//!          one column block: its part of the right factor stays in the L2 cache
+//!          |<---------- 256 columns ---------->|
+//!          +--------+--------+--------+--------+
+//!     unit |  tile  |        |        |        |  row panel: its rows of the left
+//!          +--------+--------+--------+--------+  factor stay in the L1 cache
+//!          |        |        |        |        |
+//!          +--------+--------+--------+--------+
+//!     unit |        |        |        |        |
+//!          :                                   :
+//! ```
+//!
+//! The units of work of a launch are row ranges of column blocks of batches, rows
+//! fastest, so that a thread that runs neighbouring units packs a column block once.
+//!
+//! Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008),
+//! with their roles of L1 and L2 exchanged: the right factor's block lies in L2, which
+//! large and cheap vector loads stream from, and the left factor's few rows in L1,
+//! which are then broadcast from where they lie and need no packing.
+
+use std::ops::Range;
+
+/// `total` items cut into `parts` runs whose lengths differ by at most one, the longer
+/// ones first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Split {
+    /// How many items.
+    pub total: u64,
+    /// How many runs; at least 1.
+    pub parts: u64,
+}
+
+impl Split {
+    /// As few runs as possible of at most `longest` items; one empty run for none.
+    pub fn at_most(longest: u64, total: u64) -> Split {
+        Split { total, parts: total.div_ceil(longest).max(1) }
+    }
+
+    /// Length of the shorter runs.
+    pub fn short(&self) -> u64 {
+        self.total / self.parts
+    }
+
+    /// How many runs are one longer than [`Split::short`].
+    pub fn longer(&self) -> u64 {
+        self.total % self.parts
+    }
+
+    /// Length of the longest run.
+    pub fn longest(&self) -> u64 {
+        self.total.div_ceil(self.parts)
+    }
+
+    /// First item of run `i`, which may be one past the last.
+    pub fn start(&self, i: u64) -> u64 {
+        i * self.short() + i.min(self.longer())
+    }
+
+    /// The items of run `i`.
+    pub fn run(&self, i: u64) -> Range<u64> {
+        self.start(i)..self.start(i + 1)
+    }
+
+    /// The distinct lengths of runs, longest first.
+    pub fn lengths(&self) -> Vec<u64> {
+        let mut lengths = vec![self.longest()];
+        if self.longer() != 0 && self.short() != 0 {
+            lengths.push(self.short());
+        }
+        lengths
+    }
+}
+
+/// What the choice of tiles needs to know of a processor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// Bytes of a vector register.
+    pub vector_bytes: u64,
+    /// Number of vector registers.
+    pub registers: u64,
+    /// Whether a product and a sum are one instruction.
+    pub fused: bool,
+    /// Whether one instruction loads or stores some lanes of a vector.
+    pub masks: bool,
+}
+
+/// Elements between neighbours of a factor that is read where it lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Strides {
+    /// Between rows of the left factor, columns of the right one.
+    pub free: i64,
+    /// Between steps of the sum.
+    pub inner: i64,
+}
+
+/// Along which axis the elements of a factor lie side by side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Along {
+    /// Rows of the left factor, columns of the right one.
+    Free,
+    /// Steps of the sum.
+    Inner,
+}
+
+/// How a factor can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Set when the factor is an argument's elements as they are.
+    pub strides: Option<Strides>,
+    /// Along which axis vectors are best loaded while packing.
+    pub along: Along,
+}
+
+/// The extents of a contraction and how its factors lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// Product of the batch axes.
+    pub batch: u64,
+    /// Rows.
+    pub m: u64,
+    /// Columns.
+    pub n: u64,
+    /// Steps of a sum.
+    pub k: u64,
+    /// Bytes of an element of the accumulator's type.
+    pub element: u64,
+    /// The left factor.
+    pub lhs: Access,
+    /// The right factor.
+    pub rhs: Access,
+}
+
+/// Where tiles read the left factor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Left {
+    /// Where it lies.
+    Direct(Strides),
+    /// From packed rows, `stride` elements apart.
+    Rows {
+        /// Elements between rows; a multiple of the lanes and not of a page.
+        stride: u64,
+    },
+    /// From packed panels: the rows of a panel side by side, `width` for each step.
+    Panels {
+        /// Elements between steps, at least the rows of a panel.
+        width: u64,
+    },
+}
+
+/// Where tiles read the right factor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Right {
+    /// Where it lies; neighbouring columns are neighbours in memory.
+    Direct(Strides),
+    /// From packed panels: the vectors of a panel side by side for each step.
+    Panels(Along),
+}
+
+/// How a contraction is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tiling {
+    /// Elements of a vector.
+    pub lanes: u64,
+    /// Rows cut into panels, the rows of a tile.
+    pub row_panels: Split,
+    /// Vectors that hold the columns cut into panels, the columns of a tile.
+    pub column_panels: Split,
+    /// Column panels cut into blocks.
+    pub column_blocks: Split,
+    /// Row panels of a column block cut into units of work.
+    pub units: Split,
+    /// Steps of a block of the sum; the last block may have fewer.
+    pub k_block: u64,
+    /// How many such blocks.
+    pub k_blocks: u64,
+    /// Row panels of the left factor that are packed together.
+    pub chunk: u64,
+    /// Row panels whose unfinished sums are kept together between blocks of the sum.
+    pub section: u64,
+    /// The left factor.
+    pub left: Left,
+    /// The right factor.
+    pub right: Right,
+    /// Number of batches.
+    pub batch: u64,
+    /// Least units worth handing to another thread.
+    pub grain: u64,
+}
+
+/// Bytes of the right factor that stay in the L2 cache: half of the smallest that
+/// server cores of the last years have (1 to 2 MiB), but measured best at 1 MiB.
+const RIGHT_BYTES: u64 = 1 << 20;
+/// Bytes of a packed left block, which shares L2 with the right one.
+const LEFT_BYTES: u64 = 192 << 10;
+/// Bytes of one row of the left factor in a block: six such rows fill half of L1.
+const ROW_BYTES: u64 = 4096;
+/// Bytes of unfinished sums kept by a thread.
+const SUM_BYTES: u64 = 1 << 20;
+/// Rows up to which packing the right factor costs more than it saves.
+const FEW_ROWS: u64 = 128;
+/// A stride that is a multiple of this puts all rows into one set of the L1 cache.
+const ALIASING: u64 = 4096;
+/// Ways of the L1 cache that rows of one set may take.
+const WAYS: u64 = 9;
+/// Units a launch should have, so that any number of threads divides it well.
+const UNITS: u64 = 128;
+
+impl Tiling {
+    /// The tiling of `problem`, none of whose extents is 0, on `machine`.
+    pub fn new(problem: &Problem, machine: &Machine) -> Tiling {
+        let Problem { batch, m, n, k, element, .. } = *problem;
+        let lanes = machine.vector_bytes / element;
+        let columns = n.div_ceil(lanes);
+        let (rows, vectors) = tile(m, columns, machine);
+        let row_panels = Split::at_most(rows, m);
+        let column_panels = Split::at_most(vectors, columns);
+
+        // One or two rows read the right factor once: it is taken from memory in the
+        // order in which it lies, a few steps at a time, and the sums stay in L1.
+        let stream = m <= 2 && matches!(problem.rhs.strides, Some(Strides { free: 1, .. }));
+        let longest_k = if stream { 16 } else { ROW_BYTES / element };
+        let k_blocks = k.div_ceil(longest_k);
+        let k_block = if k_blocks == 1 { k } else { k.div_ceil(k_blocks).next_multiple_of(8) };
+        let k_blocks = k.div_ceil(k_block);
+
+        let row_bytes = vectors * machine.vector_bytes;
+        let block_bytes = if stream { 4096 } else { (RIGHT_BYTES / (k_block * element)).clamp(512, 2048) };
+        let column_blocks =
+            Split::at_most((block_bytes / row_bytes).max(1), column_panels.parts);
+        let block_vectors = column_blocks.longest() * column_panels.longest();
+
+        let right = right(problem, machine, k_block * block_vectors * machine.vector_bytes);
+        let rows = row_panels.longest();
+        let left = left(problem, rows, k_block, lanes, column_blocks.longest());
+
+        let mut chunk = match left {
+            Left::Direct(_) => row_panels.parts,
+            Left::Rows { stride } => LEFT_BYTES / (rows * stride * element),
+            Left::Panels { width } => LEFT_BYTES / (width * k_block * element),
+        };
+        chunk = chunk.clamp(1, row_panels.parts);
+        let panel_sums = rows * block_vectors * machine.vector_bytes;
+        let section = match k_blocks {
+            1 => row_panels.parts,
+            _ => (SUM_BYTES / panel_sums).clamp(1, row_panels.parts),
+        };
+
+        // Multiply-adds of one column block, padding included.
+        let work = m * block_vectors * lanes * k;
+        let enough = 1 << 14;
+        let blocks = batch.saturating_mul(column_blocks.parts);
+        let units = (work / (enough * lanes)).min(UNITS.div_ceil(blocks)).clamp(1, row_panels.parts);
+        let units = Split { total: row_panels.parts, parts: units };
+        let grain = (enough * lanes / 2).div_ceil(work / units.parts).max(1);
+        Tiling {
+            lanes,
+            row_panels,
+            column_panels,
+            column_blocks,
+            units,
+            k_block,
+            k_blocks,
+            chunk,
+            section,
+            left,
+            right,
+            batch,
+            grain,
+        }
+    }
+
+    /// Units of work of a launch.
+    pub fn grid(&self) -> u64 {
+        self.batch * self.column_blocks.parts * self.units.parts
+    }
+
+    /// Columns of the widest column block, padding included.
+    pub fn block_columns(&self) -> u64 {
+        self.column_blocks.longest() * self.column_panels.longest() * self.lanes
+    }
+
+    /// Columns of the widest tile, padding included.
+    pub fn tile_columns(&self) -> u64 {
+        self.column_panels.longest() * self.lanes
+    }
+
+    /// Steps that a packed block of the right factor has room for. Packing by squares
+    /// of vectors writes whole squares.
+    pub fn packed_steps(&self) -> u64 {
+        match self.right {
+            Right::Panels(Along::Inner) => self.k_block.next_multiple_of(self.lanes),
+            _ => self.k_block,
+        }
+    }
+
+    /// Elements of unfinished sums, or of one tile if none outlive it.
+    pub fn sum_elements(&self) -> u64 {
+        let rows = self.row_panels.longest();
+        match self.k_blocks {
+            1 => rows * self.tile_columns(),
+            _ => self.section * rows * self.block_columns(),
+        }
+    }
+
+    /// Elements of the packed right block.
+    pub fn right_elements(&self) -> u64 {
+        match self.right {
+            Right::Direct(_) => 0,
+            Right::Panels(_) => self.packed_steps() * self.block_columns(),
+        }
+    }
+
+    /// Elements of the packed left block.
+    pub fn left_elements(&self) -> u64 {
+        match self.left {
+            Left::Direct(_) => 0,
+            Left::Rows { stride } => self.chunk * self.row_panels.longest() * stride,
+            Left::Panels { width } => self.chunk * self.k_block * width,
+        }
+    }
+}
+
+/// Rows and vectors of a tile.
+///
+/// The accumulators, one row of vectors of the right factor and one broadcast element
+/// fit the registers; at least eight accumulators hide the latency of the fused
+/// multiply-add (4 cycles, 2 a cycle). Three or four vectors a row need the fewest
+/// loads for each multiply-add, but narrow or flat results want what they can fill.
+fn tile(m: u64, columns: u64, machine: &Machine) -> (u64, u64) {
+    let table: &[(u64, u64)] = match (machine.registers, machine.fused) {
+        (32.., _) => &[(1, 8), (2, 8), (3, 8), (4, 6), (5, 4), (6, 4), (8, 3), (12, 2), (12, 1)],
+        (_, true) => &[(1, 8), (2, 5), (3, 4), (4, 3), (6, 2), (12, 1)],
+        (_, false) => &[(1, 8), (2, 4), (3, 3), (4, 2), (8, 1)],
+    };
+    // Cost of a tile and step: multiply-adds of whole tiles, or loads if there are more.
+    let cost = |&(rows, vectors): &(u64, u64)| {
+        let rows = Split::at_most(rows, m);
+        let vectors = Split::at_most(vectors, columns);
+        let (r, v) = (rows.longest(), vectors.longest());
+        let issue = (r * v).max(r + v).max(8);
+        (rows.parts * vectors.parts * (4 * issue + r + v), r)
+    };
+    *table.iter().min_by_key(|t| cost(t)).expect("tiles")
+}
+
+fn right(problem: &Problem, machine: &Machine, block_bytes: u64) -> Right {
+    let panels = Right::Panels(problem.rhs.along);
+    let Some(strides @ Strides { free: 1, inner }) = problem.rhs.strides else {
+        return panels;
+    };
+    let lanes = machine.vector_bytes / problem.element;
+    if problem.n % lanes != 0 && !machine.masks {
+        return panels;
+    }
+    let stride = inner.unsigned_abs() * problem.element;
+    let aligned = stride % machine.vector_bytes == 0;
+    let direct = match problem.m {
+        0..=24 => true,
+        25..=FEW_ROWS => aligned && stride % ALIASING != 0,
+        _ => aligned && problem.k * problem.n * problem.element <= block_bytes.min(RIGHT_BYTES),
+    };
+    if direct { Right::Direct(strides) } else { panels }
+}
+
+fn left(problem: &Problem, rows: u64, k_block: u64, lanes: u64, column_panels: u64) -> Left {
+    let Access { strides, along } = problem.lhs;
+    if let Some(strides) = strides {
+        let Strides { free, inner } = strides;
+        let bytes = |stride: i64| stride.unsigned_abs() * problem.element;
+        let direct = match (free, inner) {
+            (_, 0 | 1) => rows <= WAYS || bytes(free) % ALIASING != 0,
+            (0 | 1, _) => column_panels <= 1 || (k_block <= 256 && bytes(inner) % ALIASING != 0),
+            _ => column_panels <= 1,
+        };
+        if direct {
+            return Left::Direct(strides);
+        }
+    }
+    match along {
+        Along::Inner => Left::Rows { stride: k_block.next_multiple_of(lanes) + lanes },
+        Along::Free => Left::Panels { width: rows.next_power_of_two() },
+    }
+}
