@@ -7,6 +7,7 @@
 //! | [`math`] | transcendental functions as plain arithmetic with stated error bounds |
 //! | [`interpret`] | runs kernel IR one step at a time: the oracle of every backend |
 
+pub mod interpret;
 pub mod kernel;
 pub mod lower;
 pub mod math;

@@ -19,6 +19,7 @@
 
 pub mod expr;
 pub mod index;
+mod print;
 
 use kiln_ir::DType;
 use kiln_ir::op::{ArgKind, ReduceKind};

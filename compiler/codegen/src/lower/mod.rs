@@ -28,6 +28,10 @@ use kiln_opt::group::{Group, Kind};
 use crate::kernel::index::{Extents, linearize};
 use crate::kernel::{Axis, Body, Index, Kernel, Lanes, Loops, Stage, Store};
 use evaluate::Evaluator;
+pub use rows::lanes;
+#[cfg(test)]
+pub(crate) use scalar::apply;
+pub use scalar::identity;
 
 /// What computes the roots of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

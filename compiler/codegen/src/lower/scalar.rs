@@ -135,7 +135,7 @@ pub(crate) fn reduce_kind(kind: ReduceKind, dtype: DType) -> ReduceKind {
 }
 
 /// What a reduction of accumulators of type `dtype` starts from.
-pub(crate) fn identity(kind: ReduceKind, dtype: DType) -> Scalar {
+pub fn identity(kind: ReduceKind, dtype: DType) -> Scalar {
     let least = match dtype {
         DType::Bool => Scalar::bool(false),
         d if d.is_float() => Scalar::from_f64(d, f64::NEG_INFINITY),

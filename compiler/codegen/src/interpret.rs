@@ -1,0 +1,535 @@
+//! Runs kernel IR one step at a time.
+//!
+//! The oracle between `eval`, which knows ops, and the backends, which know
+//! machines: it knows only what the kernel IR says, and honours the order of every
+//! reduction exactly. It is slow and plain on purpose.
+//!
+//! While it runs it checks what a kernel promises, and panics where a promise is
+//! broken, since that is a fault of lowering:
+//!
+//! - loads and stores stay inside their arguments;
+//! - no element of an argument is stored twice, and, for loops, none is loaded
+//!   after it was stored ([`run_shared`] makes two arguments one buffer, so this is
+//!   where the rule on shared buffers is checked);
+//! - slots and kept rows are filled before they are read.
+
+use hashbrown::HashSet;
+use kiln_ir::op::{ArgKind, Compare, ReduceKind};
+use kiln_ir::{DType, Scalar};
+
+use crate::kernel::expr::{BinaryOp, UnaryOp};
+use crate::kernel::{
+    Axis, Body, Combine, Contraction, Expr, ExprId, Exprs, Index, Kernel, Loops, Reduction, Stage,
+    Term,
+};
+
+/// Dense elements of one type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Buffer {
+    /// Element type.
+    pub dtype: DType,
+    /// Bit patterns, one a word.
+    pub elements: Vec<u64>,
+}
+
+impl Buffer {
+    /// A buffer of zeros.
+    pub fn zeros(dtype: DType, elements: usize) -> Buffer {
+        Buffer { dtype, elements: vec![0; elements] }
+    }
+
+    /// The elements of a literal.
+    pub fn from_literal(literal: &kiln_ir::Literal) -> Buffer {
+        let elements = literal.iter().map(|s| s.bits()).collect();
+        Buffer { dtype: literal.ty().dtype, elements }
+    }
+}
+
+/// Runs `kernel` on one buffer for each of its arguments.
+///
+/// # Panics
+/// If the kernel breaks a promise of kernel IR, or the buffers do not fit it.
+pub fn run(kernel: &Kernel, buffers: &mut [Buffer]) {
+    let which: Vec<usize> = (0..buffers.len()).collect();
+    run_shared(kernel, buffers, &which);
+}
+
+/// Runs `kernel` with argument `i` in `buffers[which[i]]`: arguments may share one.
+///
+/// # Panics
+/// If the kernel breaks a promise of kernel IR, or the buffers do not fit it.
+pub fn run_shared(kernel: &Kernel, buffers: &mut [Buffer], which: &[usize]) {
+    assert_eq!(which.len(), kernel.arguments.len(), "buffers of `{}`", kernel.name);
+    for (argument, &at) in kernel.arguments.iter().zip(which) {
+        let buffer = &buffers[at];
+        assert_eq!(
+            argument.elements as usize,
+            buffer.elements.len(),
+            "elements of `{}`",
+            kernel.name
+        );
+        assert_eq!(argument.dtype.size(), buffer.dtype.size(), "width of `{}`", kernel.name);
+    }
+    let mut memory = Memory { kernel, buffers, which, written: HashSet::new() };
+    match &kernel.body {
+        Body::Loops(loops) => run_loops(loops, &mut memory),
+        Body::Contraction(contraction) => run_contraction(contraction, &mut memory),
+        Body::Together(parts) => parts.iter().for_each(|part| run_loops(part, &mut memory)),
+    }
+}
+
+/// The arguments of a run, with what was stored so far.
+struct Memory<'a> {
+    kernel: &'a Kernel,
+    buffers: &'a mut [Buffer],
+    which: &'a [usize],
+    written: HashSet<(usize, usize)>,
+}
+
+impl Memory<'_> {
+    fn at(&self, argument: u32, index: i64) -> (usize, usize) {
+        let buffer = self.which[argument as usize];
+        let elements = self.buffers[buffer].elements.len();
+        let inside = usize::try_from(index).is_ok_and(|i| i < elements);
+        assert!(inside, "`{}`: element {index} of argument {argument}", self.kernel.name);
+        (buffer, index as usize)
+    }
+
+    fn load(&self, argument: u32, index: i64) -> u64 {
+        assert!(self.kernel.arguments[argument as usize].reads, "load from a written argument");
+        let (buffer, i) = self.at(argument, index);
+        assert!(
+            !self.written.contains(&(buffer, i)),
+            "`{}`: element {i} of argument {argument} is read after it was written",
+            self.kernel.name
+        );
+        self.buffers[buffer].elements[i]
+    }
+
+    fn store(&mut self, argument: u32, index: i64, bits: u64) {
+        assert!(self.kernel.arguments[argument as usize].writes, "store to a read argument");
+        let (buffer, i) = self.at(argument, index);
+        assert!(
+            self.written.insert((buffer, i)),
+            "`{}`: element {i} of argument {argument} is written twice",
+            self.kernel.name
+        );
+        self.buffers[buffer].elements[i] = bits;
+    }
+}
+
+/// Where evaluation stands: the values of the axes and what earlier stages left.
+#[derive(Default)]
+struct Place {
+    points: Vec<u64>,
+    inner: u64,
+    row: u64,
+    column: u64,
+    sum: u64,
+    slots: Vec<Option<u64>>,
+    kept: Vec<Vec<u64>>,
+}
+
+impl Place {
+    fn axis(&self, axis: Axis) -> i64 {
+        match axis {
+            Axis::Point(p) => self.points[p as usize] as i64,
+            Axis::Inner => self.inner as i64,
+            Axis::Row => self.row as i64,
+            Axis::Column => self.column as i64,
+        }
+    }
+
+    fn index(&self, index: &Index, values: &[u64]) -> i64 {
+        let terms = index.terms.iter().map(|(term, factor)| {
+            factor
+                * match term {
+                    Term::Axis(axis) => self.axis(*axis),
+                    Term::Quotient(x, d) => divided(self.index(x, values)) / d,
+                    Term::Remainder(x, d) => divided(self.index(x, values)) % d,
+                    Term::Dynamic(e, low, high) => {
+                        let value = values[e.0 as usize] as i64;
+                        assert!((*low..=*high).contains(&value), "dynamic index out of its range");
+                        value
+                    }
+                }
+        });
+        index.constant + terms.sum::<i64>()
+    }
+}
+
+fn divided(x: i64) -> i64 {
+    assert!(x >= 0, "quotient or remainder of the negative index {x}");
+    x
+}
+
+/// The expressions that some roots need, in evaluation order.
+fn needed(exprs: &Exprs, roots: impl IntoIterator<Item = ExprId>) -> Vec<ExprId> {
+    let reached = exprs.reachable(roots);
+    exprs.iter().map(|(id, ..)| id).filter(|id| reached[id.0 as usize]).collect()
+}
+
+fn evaluate(exprs: &Exprs, order: &[ExprId], place: &Place, memory: &Memory, values: &mut [u64]) {
+    for &id in order {
+        values[id.0 as usize] = value(exprs, id, place, memory, values);
+    }
+}
+
+fn value(exprs: &Exprs, id: ExprId, place: &Place, memory: &Memory, values: &[u64]) -> u64 {
+    let dtype = exprs.dtype(id);
+    let scalar = |e: ExprId| Scalar::from_bits(exprs.dtype(e), values[e.0 as usize]);
+    match exprs.get(id) {
+        Expr::Const(value) => value.bits(),
+        Expr::Load { argument, index, valid } => {
+            if valid.is_some_and(|v| values[v.0 as usize] == 0) {
+                return 0;
+            }
+            memory.load(*argument, place.index(index, values))
+        }
+        Expr::Index(index) => place.index(index, values) as u64,
+        Expr::Slot(slot) => {
+            let value = place.slots.get(*slot as usize).copied().flatten();
+            value.expect("slot read before it was filled")
+        }
+        Expr::Kept(array) => place.kept[*array as usize][place.inner as usize],
+        Expr::Sum => place.sum,
+        Expr::Unary(op, a) => unary(*op, scalar(*a)).bits(),
+        Expr::Binary(op, a, b) => binary(*op, scalar(*a), scalar(*b)).bits(),
+        Expr::Fma(a, b, c) => fma(scalar(*a), scalar(*b), scalar(*c)).bits(),
+        Expr::Compare(op, a, b) => compare(*op, scalar(*a), scalar(*b)) as u64,
+        Expr::Select(c, a, b) => values[if values[c.0 as usize] != 0 { *a } else { *b }.0 as usize],
+        Expr::Convert(a) => convert(scalar(*a), dtype).bits(),
+        Expr::Bitcast(a) => values[a.0 as usize],
+    }
+}
+
+// --- bodies -------------------------------------------------------------
+
+/// Calls `f` with every point of a box, in row-major order.
+fn for_each_point(extents: &[u64], mut f: impl FnMut(&[u64])) {
+    if extents.contains(&0) {
+        return;
+    }
+    let mut point = vec![0; extents.len()];
+    loop {
+        f(&point);
+        let Some(axis) = (0..extents.len()).rev().find(|&k| point[k] + 1 < extents[k]) else {
+            return;
+        };
+        point[axis] += 1;
+        point[axis + 1..].fill(0);
+    }
+}
+
+fn run_loops(loops: &Loops, memory: &mut Memory) {
+    let orders: Vec<Vec<ExprId>> = loops
+        .stages
+        .iter()
+        .map(|stage| {
+            let mut roots = Vec::new();
+            stage.for_each_root(|e| roots.push(e));
+            needed(&loops.exprs, roots)
+        })
+        .collect();
+    let mut values = vec![0; loops.exprs.len()];
+    for_each_point(&loops.points, |point| {
+        let mut place = Place { points: point.to_vec(), ..Place::default() };
+        for (stage, order) in loops.stages.iter().zip(&orders) {
+            run_stage(&loops.exprs, stage, order, &mut place, memory, &mut values);
+        }
+    });
+}
+
+fn run_stage(
+    exprs: &Exprs,
+    stage: &Stage,
+    order: &[ExprId],
+    place: &mut Place,
+    memory: &mut Memory,
+    values: &mut [u64],
+) {
+    let steps = match stage.ragged {
+        Some(ragged) => {
+            let done = place.points[ragged.axis as usize] * stage.inner;
+            stage.inner.min(ragged.total.saturating_sub(done))
+        }
+        None => stage.inner,
+    };
+    let mut rows: Vec<Vec<u64>> = vec![Vec::new(); stage.reductions.len()];
+    let mut kept: Vec<Vec<u64>> = vec![Vec::new(); stage.keeps.len()];
+    for step in 0..steps {
+        place.inner = step;
+        evaluate(exprs, order, place, memory, values);
+        for (row, reduction) in rows.iter_mut().zip(&stage.reductions) {
+            row.push(values[reduction.value.0 as usize]);
+        }
+        for (array, (_, value)) in kept.iter_mut().zip(&stage.keeps) {
+            array.push(values[value.0 as usize]);
+        }
+        for store in &stage.stores {
+            let index = place.index(&store.index, values);
+            memory.store(store.argument, index, values[store.value.0 as usize]);
+        }
+    }
+    for ((number, _), array) in stage.keeps.iter().zip(kept) {
+        let number = *number as usize;
+        if place.kept.len() <= number {
+            place.kept.resize(number + 1, Vec::new());
+        }
+        place.kept[number] = array;
+    }
+    for (row, reduction) in rows.iter().zip(&stage.reductions) {
+        let slot = reduction.slot as usize;
+        if place.slots.len() <= slot {
+            place.slots.resize(slot + 1, None);
+        }
+        place.slots[slot] = Some(reduce(reduction, exprs.dtype(reduction.value), row));
+    }
+}
+
+/// Combines a row of values in the order of the reduction's tree.
+fn reduce(reduction: &Reduction, dtype: DType, row: &[u64]) -> u64 {
+    let scalar = |&bits: &u64| Scalar::from_bits(dtype, bits);
+    let kind = match reduction.combine {
+        Combine::Value(kind) => kind,
+        Combine::Arg(kind) => return arg(kind, row.iter().map(scalar)),
+    };
+    let start = identity(kind, dtype);
+    let (lanes, chunk) = (reduction.tree.lanes as usize, reduction.tree.chunk as usize);
+    let mut total = start;
+    for chunk in row.chunks(chunk) {
+        let mut lane = vec![start; lanes];
+        for (r, bits) in chunk.iter().enumerate() {
+            lane[r % lanes] = combine(kind, lane[r % lanes], scalar(bits));
+        }
+        while lane.len() > 1 {
+            let upper = lane.split_off(lane.len() / 2);
+            for (low, high) in lane.iter_mut().zip(upper) {
+                *low = combine(kind, *low, high);
+            }
+        }
+        total = combine(kind, total, lane[0]);
+    }
+    total.bits()
+}
+
+/// The step of the extreme: the first of equals, the first NaN.
+fn arg(kind: ArgKind, row: impl Iterator<Item = Scalar>) -> u64 {
+    let mut best: Option<(u64, Scalar)> = None;
+    for (r, x) in row.enumerate() {
+        let better = match best {
+            None => true,
+            Some((_, b)) if is_nan(b) => false,
+            Some((_, b)) => {
+                is_nan(x)
+                    || match kind {
+                        ArgKind::Min => compare(Compare::Lt, x, b),
+                        ArgKind::Max => compare(Compare::Gt, x, b),
+                    }
+            }
+        };
+        if better {
+            best = Some((r as u64, x));
+        }
+    }
+    best.map_or(0, |(r, _)| r)
+}
+
+fn identity(kind: ReduceKind, dtype: DType) -> Scalar {
+    crate::lower::identity(kind, dtype)
+}
+
+fn combine(kind: ReduceKind, a: Scalar, b: Scalar) -> Scalar {
+    let op = match kind {
+        ReduceKind::Sum => BinaryOp::Add,
+        ReduceKind::Prod => BinaryOp::Mul,
+        ReduceKind::Min => BinaryOp::Min,
+        ReduceKind::Max => BinaryOp::Max,
+        ReduceKind::And => BinaryOp::And,
+        ReduceKind::Or => BinaryOp::Or,
+        ReduceKind::Xor => BinaryOp::Xor,
+    };
+    binary(op, a, b)
+}
+
+fn run_contraction(c: &Contraction, memory: &mut Memory) {
+    let factors = needed(&c.exprs, [c.lhs, c.rhs]);
+    let mut roots = Vec::new();
+    c.stores.iter().for_each(|s| s.for_each_root(|e| roots.push(e)));
+    let epilogue = needed(&c.exprs, roots);
+    let mut values = vec![0; c.exprs.len()];
+    let box_ = [&c.batch[..], &[c.m, c.n]].concat();
+    for_each_point(&box_, |point| {
+        let (batch, tile) = point.split_at(c.batch.len());
+        let mut place =
+            Place { points: batch.to_vec(), row: tile[0], column: tile[1], ..Place::default() };
+        let mut sum = Scalar::zero(c.accumulator);
+        for k in 0..c.k {
+            place.inner = k;
+            evaluate(&c.exprs, &factors, &place, memory, &mut values);
+            let side = |e: ExprId| Scalar::from_bits(c.accumulator, values[e.0 as usize]);
+            sum = fma(side(c.lhs), side(c.rhs), sum);
+        }
+        place.sum = sum.bits();
+        evaluate(&c.exprs, &epilogue, &place, memory, &mut values);
+        for store in &c.stores {
+            let index = place.index(&store.index, &values);
+            memory.store(store.argument, index, values[store.value.0 as usize]);
+        }
+    });
+}
+
+// --- scalars ------------------------------------------------------------
+
+fn is_nan(a: Scalar) -> bool {
+    a.dtype().is_float() && a.as_f64().is_nan()
+}
+
+fn f32_of(a: Scalar) -> f32 {
+    f32::from_bits(a.bits() as u32)
+}
+
+fn f64_of(a: Scalar) -> f64 {
+    f64::from_bits(a.bits())
+}
+
+fn from_f32(x: f32) -> Scalar {
+    Scalar::from_bits(DType::F32, x.to_bits().into())
+}
+
+fn from_f64(x: f64) -> Scalar {
+    Scalar::from_bits(DType::F64, x.to_bits())
+}
+
+fn integer(a: Scalar) -> i128 {
+    a.as_i128().expect("an integer")
+}
+
+fn unary(op: UnaryOp, a: Scalar) -> Scalar {
+    macro_rules! float {
+        ($x:expr, $from:ident) => {{
+            let x = $x;
+            $from(match op {
+                UnaryOp::Neg => -x,
+                UnaryOp::Abs => x.abs(),
+                UnaryOp::Sqrt => x.sqrt(),
+                UnaryOp::Floor => x.floor(),
+                UnaryOp::Ceil => x.ceil(),
+                UnaryOp::Round => x.round_ties_even(),
+                UnaryOp::Truncate => x.trunc(),
+                UnaryOp::Not => unreachable!("complement of a float"),
+            })
+        }};
+    }
+    match a.dtype() {
+        DType::F32 => float!(f32_of(a), from_f32),
+        DType::F64 => float!(f64_of(a), from_f64),
+        DType::Bool => Scalar::bool(a.bits() == 0),
+        dtype => {
+            let x = integer(a);
+            let y = match op {
+                UnaryOp::Neg => -x,
+                UnaryOp::Abs => x.abs(),
+                UnaryOp::Not => !x,
+                _ => unreachable!("{op:?} of an integer"),
+            };
+            Scalar::from_i128(dtype, y)
+        }
+    }
+}
+
+fn binary(op: BinaryOp, a: Scalar, b: Scalar) -> Scalar {
+    assert_eq!(a.dtype(), b.dtype(), "{op:?} of two types");
+    // One definition for both widths: NaN wins, then −0 is below +0.
+    macro_rules! float {
+        ($a:expr, $b:expr, $from:ident) => {{
+            let (x, y) = ($a, $b);
+            $from(match op {
+                BinaryOp::Add => x + y,
+                BinaryOp::Sub => x - y,
+                BinaryOp::Mul => x * y,
+                BinaryOp::Div => x / y,
+                BinaryOp::Rem => x % y,
+                BinaryOp::Min | BinaryOp::Max if x.is_nan() => x,
+                BinaryOp::Min | BinaryOp::Max if y.is_nan() => y,
+                BinaryOp::Min if x < y || (x == y && x.is_sign_negative()) => x,
+                BinaryOp::Min => y,
+                BinaryOp::Max if x > y || (x == y && x.is_sign_positive()) => x,
+                BinaryOp::Max => y,
+                _ => unreachable!("{op:?} of floats"),
+            })
+        }};
+    }
+    match a.dtype() {
+        DType::F32 => float!(f32_of(a), f32_of(b), from_f32),
+        DType::F64 => float!(f64_of(a), f64_of(b), from_f64),
+        DType::F16 | DType::BF16 => unreachable!("{op:?} of half types"),
+        dtype => Scalar::from_i128(dtype, integers(op, dtype, integer(a), integer(b))),
+    }
+}
+
+/// On exact values; the caller wraps the result.
+fn integers(op: BinaryOp, dtype: DType, a: i128, b: i128) -> i128 {
+    let bits = i128::from(dtype.bits());
+    let in_range = (0..bits).contains(&b);
+    // The bit pattern as a non-negative number.
+    let pattern = a & ((1 << bits) - 1);
+    match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Sub => a - b,
+        // The product of two 64-bit values fits 128 bits as a pattern.
+        BinaryOp::Mul => a.wrapping_mul(b),
+        BinaryOp::Div if b == 0 => -1,
+        BinaryOp::Div => a / b,
+        BinaryOp::Rem if b == 0 => a,
+        BinaryOp::Rem => a % b,
+        BinaryOp::Min => a.min(b),
+        BinaryOp::Max => a.max(b),
+        BinaryOp::And => a & b,
+        BinaryOp::Or => a | b,
+        BinaryOp::Xor => a ^ b,
+        BinaryOp::ShiftLeft if in_range => pattern << b,
+        BinaryOp::ShiftRightLogical if in_range => pattern >> b,
+        BinaryOp::ShiftLeft | BinaryOp::ShiftRightLogical => 0,
+        BinaryOp::ShiftRightArithmetic => {
+            // Unsigned values shift their sign bit too.
+            let signed = if pattern >> (bits - 1) == 1 { pattern - (1 << bits) } else { pattern };
+            signed >> if in_range { b } else { bits - 1 }
+        }
+    }
+}
+
+fn fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar {
+    match a.dtype() {
+        DType::F32 => from_f32(f32_of(a).mul_add(f32_of(b), f32_of(c))),
+        DType::F64 => from_f64(f64_of(a).mul_add(f64_of(b), f64_of(c))),
+        DType::Bool => Scalar::bool(a.bits() & b.bits() | c.bits() != 0),
+        dtype => {
+            Scalar::from_i128(dtype, integer(a).wrapping_mul(integer(b)).wrapping_add(integer(c)))
+        }
+    }
+}
+
+fn compare(op: Compare, a: Scalar, b: Scalar) -> bool {
+    let order = if a.dtype().is_float() {
+        a.as_f64().partial_cmp(&b.as_f64())
+    } else {
+        Some(integer(a).cmp(&integer(b)))
+    };
+    match op {
+        Compare::Eq => order.is_some_and(|o| o.is_eq()),
+        Compare::Ne => !order.is_some_and(|o| o.is_eq()),
+        Compare::Lt => order.is_some_and(|o| o.is_lt()),
+        Compare::Le => order.is_some_and(|o| o.is_le()),
+        Compare::Gt => order.is_some_and(|o| o.is_gt()),
+        Compare::Ge => order.is_some_and(|o| o.is_ge()),
+    }
+}
+
+fn convert(a: Scalar, to: DType) -> Scalar {
+    match a.dtype() {
+        DType::F64 if to == DType::F32 => from_f32(f64_of(a) as f32),
+        dtype if dtype.is_float() => Scalar::from_f64(to, a.as_f64()),
+        _ => Scalar::from_i128(to, integer(a)),
+    }
+}

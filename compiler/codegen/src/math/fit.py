@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""Computes the polynomial coefficients that this directory's Rust files contain.
+
+    python3 -m venv env && env/bin/pip install mpmath
+    env/bin/python fit.py               # coefficients
+    env/bin/python fit.py points        # points.txt, which the tests read
+
+Each polynomial is the best approximation in the sense of the largest weighted
+error (Remez exchange, in 120 digits), with its coefficients then rounded to the
+type. Both errors are printed, in exact arithmetic; what evaluation adds is measured
+by the sweeps in `sweep.rs`. The output depends on nothing but this file.
+"""
+
+from mpmath import mp, mpf
+import mpmath
+import math
+import random
+import struct
+import sys
+
+mp.dps = 120
+
+
+def single(x):
+    return mpf(struct.unpack("f", struct.pack("f", float(x)))[0])
+
+
+def double(x):
+    return mpf(float(x))
+
+
+def solve(f, weight, powers, low, high):
+    """Coefficients c of sum(c[i] * x**powers[i]) ~ f with equal weighted extrema."""
+    n = len(powers)
+    nodes = [
+        (low + high) / 2 + (high - low) / 2 * mpmath.cos(mpmath.pi * i / n) for i in range(n + 1)
+    ]
+    nodes.reverse()
+    count = 16 * n + 1
+    grid = [
+        (low + high) / 2 - (high - low) / 2 * mpmath.cos(mpmath.pi * i / (count - 1))
+        for i in range(count)
+    ]
+    values = [(x, f(x), weight(x)) for x in grid]
+    coefficients = None
+    for _ in range(30):
+        a = mpmath.matrix(n + 1, n + 1)
+        b = mpmath.matrix(n + 1, 1)
+        for i, x in enumerate(nodes):
+            for j, p in enumerate(powers):
+                a[i, j] = x**p
+            a[i, n] = (-1) ** i / weight(x)
+            b[i] = f(x)
+        solution = mpmath.lu_solve(a, b)
+        coefficients, level = [solution[j] for j in range(n)], abs(solution[n])
+
+        def error(x, fx, w):
+            return (sum(c * x**p for c, p in zip(coefficients, powers)) - fx) * w
+
+        errors = [(x, error(x, fx, w)) for x, fx, w in values]
+        # Extrema of alternating sign, at least n + 1 of them.
+        runs = []
+        for x, e in errors:
+            if runs and (runs[-1][1] > 0) == (e > 0):
+                if abs(e) > abs(runs[-1][1]):
+                    runs[-1] = (x, e)
+            else:
+                runs.append((x, e))
+        while len(runs) > n + 1:
+            runs.pop(0 if abs(runs[0][1]) < abs(runs[-1][1]) else -1)
+        if len(runs) < n + 1:
+            break
+        worst = max(abs(e) for _, e in runs)
+        nodes = [x for x, _ in runs]
+        if worst < level * mpf("1.001"):
+            break
+    return coefficients
+
+
+def fit(name, f, weight, powers, low, high, rounding):
+    """Prints rounded coefficients for `powers`, lowest first, and returns them."""
+    low, high, powers = mpf(low), mpf(high), list(powers)
+    exact = solve(f, weight, powers, low, high)
+    rounded = [rounding(c) for c in exact]
+
+    def worst(coefficients):
+        errors = []
+        for i in range(1001):
+            x = low + (high - low) * i / 1000
+            errors.append(abs((sum(c * x**p for c, p in zip(coefficients, powers)) - f(x)) * weight(x)))
+        return float(mpmath.log(max(errors), 2))
+
+    print(f"{name}: error 2^{worst(exact):.2f}, rounded 2^{worst(rounded):.2f}")
+    for p, c in zip(powers, rounded):
+        print(f"    x^{p}: {float(c)!r}")
+    return rounded
+
+
+def series(f, terms, x):
+    """f near 0 by its Taylor series, where the closed form cancels."""
+    return sum(c * x**k for k, c in enumerate(terms))
+
+
+LN2 = mpmath.log(2)
+
+
+def parts(name, value, bits, rounding):
+    """A constant as a sum of floats, all but the last with few bits."""
+    print(f"{name}:")
+    rest = value
+    for b in bits:
+        if b:
+            e = mpmath.floor(mpmath.log(abs(rest), 2)) - b + 1
+            part = mpmath.nint(rest / mpf(2) ** e) * mpf(2) ** e
+        else:
+            part = rounding(rest)
+        print(f"    {float(part)!r}")
+        rest -= part
+
+
+def exp_tail(x):
+    """(exp(x) - 1 - x) / x^2"""
+    if abs(x) < mpf("1e-25"):
+        return series(None, [1 / mpmath.factorial(k + 2) for k in range(8)], x)
+    return (mpmath.exp(x) - 1 - x) / x**2
+
+
+def log_tail(x):
+    """(log(1 + x) - x + x^2/2) / x^3"""
+    if abs(x) < mpf("1e-25"):
+        return series(None, [(-1) ** k / mpf(k + 3) for k in range(8)], x)
+    return (mpmath.log1p(x) - x + x**2 / 2) / x**3
+
+
+def near(f, x):
+    """f at x, or just beside 0, where closed forms are 0/0 but continuous."""
+    return f(x if abs(x) > mpf("1e-40") else mpf("1e-40"))
+
+
+def relative(factor, f, x):
+    """How much an error of the tail, times `factor`, counts relative to f."""
+    x = x if abs(x) > mpf("1e-40") else mpf("1e-40")
+    return abs(factor(x) / f(x))
+
+
+def tail(f, terms, factor):
+    """(f(x) - the leading terms) / factor(x), continued to 0."""
+    return lambda x: near(lambda x: (f(x) - terms(x)) / factor(x), x)
+
+
+def odd(f, lead):
+    """(f(x)/x - lead) / x^2 as a function of z = x^2."""
+    return tail(lambda z: f(mpmath.sqrt(z)) / mpmath.sqrt(z), lambda z: lead, lambda z: z)
+
+
+def singles():
+    print("== f32 ==")
+    half = LN2 / 2
+    margin = mpf("1.0005")
+    floor = mpf("0.01")
+    parts("ln 2", LN2, [15, 0], single)
+    fit("exp", exp_tail, lambda x: x**2 / mpmath.exp(x) + floor, range(5), -half * margin,
+        half * margin, single)
+    exp2_tail = tail(lambda x: mpf(2) ** x, lambda x: 1, lambda x: x)
+    for n in (5, 6):
+        fit(f"exp2 {n}", exp2_tail, lambda x: abs(x) + floor, range(n), -margin / 2, margin / 2, single)
+    fit("log", log_tail, lambda x: relative(lambda t: t**3, mpmath.log1p, x) + floor, range(8),
+        mpf("-0.25"), mpf("0.5"), single)
+
+    limit = mpf("0.65")
+    for n in (4, 5, 6):
+        fit(f"tanh {n}", odd(mpmath.tanh, 1), lambda z: z + floor, range(n), 0, limit**2, single)
+    limit = mpf("0.94")
+    for n in (5, 6):
+        fit(f"erf {n}", tail(lambda z: mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z), lambda z: 1, lambda z: 1),
+            lambda z: 1, range(n), 0, limit**2, single)
+    for n in (7, 8, 9):
+        fit(f"log2 erfc {n}", lambda t: mpmath.log(mpmath.erfc(t), 2),
+            lambda t: mpmath.erfc(t) / mpmath.erf(t) * LN2, range(n), limit - mpf("0.02"), 4, single)
+
+    parts("pi/2", mpmath.pi / 2, [11, 11, 0, 0], single)
+    # 1 / 2 pi in pieces that end at fixed bits, so that 24 bits times one are exact.
+    print("1 / 2 pi:")
+    rest = 1 / (2 * mpmath.pi)
+    for i in range(6):
+        unit = mpf(2) ** (-2 - 26 * (i + 1))
+        piece = mpmath.nint(rest / unit) * unit
+        print(f"    {float(piece)!r}")
+        rest -= piece
+    print(f"    {float(rest)!r}")
+    quarter = mpmath.pi / 4 * margin
+    cos_tail = lambda z: (mpmath.cos(mpmath.sqrt(z)) - 1 + z / 2) / z**2
+    fit("sin", odd(mpmath.sin, 1), lambda z: z + floor, range(3), 0, quarter**2, single)
+    fit("cos", lambda z: near(cos_tail, z), lambda z: z * z + floor, range(3), 0, quarter**2, single)
+
+
+def doubles():
+    print("== f64 ==")
+    half = LN2 / 2
+    margin = mpf("1.0005")
+    floor = mpf("0.01")
+    parts("ln 2", LN2, [40, 0], double)
+    for n in (11,):
+        fit(f"exp {n}", exp_tail, lambda x: x**2 / mpmath.exp(x) + floor, range(n), -half * margin,
+            half * margin, double)
+    # log(m) = 2 atanh(s), s = f / (2 + f), m in [3/4, 3/2)
+    for n in (7, 8):
+        fit(f"atanh {n}", odd(lambda s: 2 * mpmath.atanh(s), 2), lambda z: z / 2 + floor, range(n), 0, mpf("0.2")**2, double)
+    fit("pow rest", tail(lambda z: near(lambda z: (2 * mpmath.atanh(mpmath.sqrt(z)) / mpmath.sqrt(z) - 2) / z, z), lambda z: mpf(2) / 3, lambda z: z),
+        lambda z: z * z / 2 + floor, range(7), 0, mpf("0.2")**2, double)
+    parts("2/3", mpf(2) / 3, [0, 0], double)
+    parts("log2 e", 1 / LN2, [0, 0], double)
+    parts("ln 2", LN2, [0, 0], double)
+    parts("2 pi", 2 * mpmath.pi, [0, 0], double)
+    fit("log2 short", tail(lambda z: 2 * mpmath.atanh(mpmath.sqrt(z)) / mpmath.sqrt(z) / LN2, lambda z: 0, lambda z: 1),
+        lambda z: LN2 / 2, range(6), 0, mpf("0.2")**2, double)
+    fit("exp2 short", lambda x: mpf(2) ** x, lambda x: mpf(2) ** -x, range(8), -margin / 2, margin / 2, double)
+    for limit, n in ((mpf("0.55"), 10), (mpf("0.55"), 11), (mpf("0.55"), 12)):
+        fit(f"tanh {n}", odd(mpmath.tanh, 1), lambda z: z + floor, range(n), 0, limit**2, double)
+    limit = mpf("1")
+    for n in (11, 12, 13):
+        fit(f"erf {n}", tail(lambda z: mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z), lambda z: 1, lambda z: 1),
+            lambda z: 1, range(n), 0, limit**2, double)
+    for n in (18, 19, 20):
+        fit(f"log erfc {n}", lambda t: mpmath.log(mpmath.erfc(t)),
+            lambda t: mpmath.erfc(t) / mpmath.erf(t), range(n), limit - mpf("0.02"), 6, double)
+    quarter = mpmath.pi / 4 * margin
+    cos_tail = lambda z: (mpmath.cos(mpmath.sqrt(z)) - 1 + z / 2) / z**2
+    parts("pi/2", mpmath.pi / 2, [33, 20, 0, 0], double)
+    print("1 / 2 pi in words of 64 bits:")
+    with mpmath.workdps(500):
+        rest = 1 / (2 * mpmath.pi)
+        for _ in range(19):
+            rest *= mpf(2) ** 64
+            word = int(mpmath.floor(rest))
+            print(f"    0x{word:016x}")
+            rest -= word
+    fit("sin", odd(mpmath.sin, 1), lambda z: z + floor, range(6), 0, quarter**2, double)
+    fit("cos", lambda z: near(cos_tail, z), lambda z: z * z + floor, range(6), 0, quarter**2, double)
+
+
+def points():
+    """Arguments and results of f64 functions: `name x [y] nearest rest`.
+
+    Floats are bit patterns; `rest` is what the nearest float lacks, in units of its
+    last place.
+    """
+    random.seed(1)
+    one = lambda low, high: [random.uniform(low, high) for _ in range(100)]
+    wide = lambda low, high: [math.ldexp(random.uniform(1, 2), random.randint(low, high)) for _ in range(100)]
+    both = lambda xs: [x if i % 2 == 0 else -x for i, x in enumerate(xs)]
+    functions = {
+        "exp": (mpmath.exp, one(-1, 1) + one(-745, 709) + wide(-60, -1)),
+        "log": (mpmath.log, one(0.5, 2) + wide(-1074, 1023) + one(0.99, 1.01)),
+        "tanh": (mpmath.tanh, both(one(0, 1) + one(0.5, 20) + wide(-60, 3))),
+        "erf": (mpmath.erf, both(one(0, 1.1) + one(0.9, 6) + wide(-60, 2))),
+        "sin": (mpmath.sin, both(one(0, 10) + wide(-30, 30) + wide(10, 1023))),
+        "cos": (mpmath.cos, both(one(0, 10) + wide(-30, 30) + wide(10, 1023))),
+    }
+    # Near multiples of pi/2, where the reduction cancels most.
+    close = [float(mpmath.nint(random.uniform(1, 2) * 2**k) * mpmath.pi / 2) for k in range(1, 60)]
+    close.append(6381956970095103.0 * 2.0**797)
+    functions["sin"][1].extend(close)
+    functions["cos"][1].extend(close)
+    mp.dps = 400
+
+    def bits(x):
+        return struct.unpack("<Q", struct.pack("<d", x))[0]
+
+    def show(name, xs, exact):
+        nearest = float(exact)
+        ulp = mpf(math.ulp(nearest))
+        rest = float((exact - mpf(nearest)) / ulp)
+        print(name, *(f"{bits(x):016x}" for x in xs), f"{bits(nearest):016x}", f"{rest:.4f}")
+
+    for name, (f, xs) in functions.items():
+        for x in xs:
+            show(name, [x], f(mpf(x)))
+    for x, y in zip(one(0.5, 2) + wide(-500, 500) + one(0.99, 1.01), one(-900, 900) + one(-2, 2) + one(-50000, 50000)):
+        show("pow", [x, y], mpf(x) ** mpf(y))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["points"]:
+        points()
+    else:
+        singles()
+        doubles()
