@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
-use kiln_executable::Memory;
+use kiln_executable::{Memory, Traffic};
 use kiln_ir::{Graph, Literal, Value};
 
 use crate::config::config;
@@ -85,6 +85,18 @@ impl Stage {
     }
 }
 
+/// What one run of a program does, known before it runs. All zero on the
+/// interpreter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Work {
+    /// Kernels launched, each as often as it is.
+    pub launches: usize,
+    /// Copies between buffers.
+    pub copies: usize,
+    /// Bytes that kernels read and write, and their arithmetic operations.
+    pub traffic: Traffic,
+}
+
 /// An argument of a run.
 #[derive(Debug)]
 pub(crate) enum Input {
@@ -136,7 +148,7 @@ impl Compiled {
         let literals: Vec<Literal> = inputs
             .iter()
             .map(|input| match input {
-                Input::Kept(array) | Input::Donated(array) => device::get(array),
+                Input::Kept(array) | Input::Donated(array) => device::peek(array),
                 Input::Scalar(scalar) => Ok(Literal::scalar(*scalar)),
             })
             .collect::<Result<_, Error>>()?;
@@ -160,6 +172,13 @@ impl Compiled {
     /// Bytes known before a run.
     pub(crate) fn memory(&self) -> Memory {
         self.memory
+    }
+
+    /// What a run does, in numbers.
+    pub(crate) fn work(&self) -> Work {
+        match self.backend {
+            Backend::Eval => Work::default(),
+        }
     }
 
     /// The graph as it was traced.

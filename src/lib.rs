@@ -55,8 +55,10 @@ mod ndarray;
 mod tensor;
 pub mod tree;
 
-pub use compile::Stage;
+pub use compile::{Stage, Work};
+pub use device::{Direction, Transfers, block_until_ready, device_get, device_put, transfers};
 pub use jit::{Jit, Lowered, Output, Program, Traceable, jit, named as __named_jit};
+pub use kiln_executable::{Memory, Traffic};
 pub use kiln_ir::op::DotDims;
 pub use kiln_ir::{DType, Scalar, Shape, Source, Type};
 pub use kiln_macros::Tree;
@@ -75,7 +77,9 @@ pub mod prelude {
     pub use kiln_ir::DType::{self, *};
 
     pub use crate::tensor::{Tensor, keepdims};
-    pub use crate::{Jit, Static, Tree, jit, named_scope};
+    pub use crate::{
+        Jit, Static, Tree, block_until_ready, device_get, device_put, jit, named_scope,
+    };
 }
 
 /// Lines of Kiln's own sources are never shown as the user's.

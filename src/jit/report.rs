@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use kiln_executable::Memory;
 use kiln_ir::{Graph, Op};
 
 use super::Jit;
 use crate::cache::{Entry, EntryInfo};
-use crate::compile::Stage;
+use crate::compile::{Stage, Work};
 use crate::{Error, Feed, Tree};
 
 /// A host constant of at least this many bytes is worth a warning: it is stored in
@@ -42,6 +43,17 @@ impl Program {
     /// The cache's view of it: key, arguments, times, bytes.
     pub fn info(&self) -> EntryInfo {
         crate::cache::info(&self.entry)
+    }
+
+    /// Launches, copies and traffic of one run.
+    pub fn work(&self) -> Work {
+        self.entry.built.compiled.work()
+    }
+
+    /// Bytes of parameters, outputs, constants and temporaries, and the least bytes
+    /// that the temporaries could take.
+    pub fn memory(&self) -> Memory {
+        self.entry.built.compiled.memory()
     }
 
     /// Bytes held while it runs: inputs, outputs, constants and temporaries.
