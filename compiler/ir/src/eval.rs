@@ -9,22 +9,15 @@
 //! graph's parameters. A value is dropped after its last use, so that memory follows
 //! what is live and not the length of the program.
 
-use std::fmt;
-
-use crate::{Graph, Literal, Op, Type, Value};
+use crate::{Graph, Literal, Op, Value};
 
 /// Arguments that do not fit a graph's parameters.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("@{graph}: {kind}")]
+#[error("@{graph}: {message}")]
 pub struct EvalError {
     graph: String,
-    kind: Kind,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Kind {
-    Count { wanted: usize, given: usize },
-    Type { parameter: usize, name: String, wanted: Type, given: Type },
+    parameter: Option<usize>,
+    message: String,
 }
 
 impl EvalError {
@@ -36,28 +29,7 @@ impl EvalError {
     /// The parameter whose argument has another type; `None` when the number of
     /// arguments is wrong.
     pub fn parameter(&self) -> Option<usize> {
-        match self.kind {
-            Kind::Count { .. } => None,
-            Kind::Type { parameter, .. } => Some(parameter),
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Kind::Count { wanted, given } => {
-                let plural = if *wanted == 1 { "" } else { "s" };
-                write!(f, "wants {wanted} argument{plural}, got {given}")
-            }
-            Kind::Type { parameter, name, wanted, given } => {
-                write!(f, "parameter {parameter}")?;
-                if !name.is_empty() {
-                    write!(f, " (%{name})")?;
-                }
-                write!(f, " wants {wanted}, got {given}")
-            }
-        }
+        self.parameter
     }
 }
 
@@ -109,20 +81,21 @@ pub fn eval(graph: &Graph, arguments: &[Literal]) -> Result<Vec<Literal>, EvalEr
 }
 
 fn check(graph: &Graph, arguments: &[Literal]) -> Result<(), EvalError> {
-    let refuse = |kind| Err(EvalError { graph: graph.name().to_string(), kind });
+    let refuse =
+        |parameter, message| Err(EvalError { graph: graph.name().to_string(), parameter, message });
     let (wanted, given) = (graph.parameters().len(), arguments.len());
     if wanted != given {
-        return refuse(Kind::Count { wanted, given });
+        let plural = if wanted == 1 { "" } else { "s" };
+        return refuse(None, format!("wants {wanted} argument{plural}, got {given}"));
     }
     for (i, (parameter, argument)) in graph.parameters().zip(arguments).enumerate() {
         let (wanted, given) = (graph.ty(parameter), argument.ty());
         if wanted != given {
-            return refuse(Kind::Type {
-                parameter: i,
-                name: graph.parameter_info(i).name.clone(),
-                wanted: wanted.clone(),
-                given: given.clone(),
-            });
+            let name = match graph.parameter_info(i).name.as_str() {
+                "" => String::new(),
+                name => format!(" (%{name})"),
+            };
+            return refuse(Some(i), format!("parameter {i}{name} wants {wanted}, got {given}"));
         }
     }
     Ok(())

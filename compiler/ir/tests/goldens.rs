@@ -3,12 +3,14 @@
 //! The format is described there. A result may be as many units in the last place away
 //! as its case allows; NaN equals NaN, and the sign of a zero counts.
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use kiln_ir::op::{Attr, Attrs};
-use kiln_ir::{DType, Literal, Op, Scalar, Type};
+use kiln_ir::{Literal, Op, Scalar, Type};
 
 const FAMILIES: [&str; 9] = [
     "binary",
@@ -84,11 +86,8 @@ fn op(name: &str, attributes: &[&str], result: &Type) -> Op {
 }
 
 fn literal(ty: &str, digits: &str) -> Literal {
-    let (dtype, shape) = ty.strip_suffix(']').and_then(|t| t.split_once('[')).expect("a type");
-    let dtype = DType::from_name(dtype).expect("an element type");
-    let extents = shape.split(',').filter(|d| !d.is_empty());
-    let shape: Vec<usize> = extents.map(|d| d.parse().expect("an extent")).collect();
-    let ty = Type::new(dtype, shape);
+    let ty = common::ty(ty);
+    let dtype = ty.dtype;
     let width = dtype.size() * 2;
     assert_eq!(digits.len(), ty.elements() * width, "digits of {ty}");
     Literal::from_fn(ty, |i| {

@@ -166,7 +166,7 @@ impl OpDef for DotGeneral {
         check::number(op, lhs)?;
         if !holds(lhs.dtype, self.dtype) {
             let message =
-                format!("{} does not hold every product's factor {}", self.dtype, lhs.dtype);
+                format!("wants a result type that holds {}, got {}", lhs.dtype, self.dtype);
             return Err(InferError::new(op, message));
         }
         operand_axes(op, "lhs", lhs, lhs_batch, lhs_contract)?;

@@ -11,6 +11,8 @@
 //! matter. From 3 on, where the result is 1 less something small, a continued
 //! fraction for `1 - erf x` needs only a few digits to be right.
 
+use std::f64::consts::FRAC_2_SQRT_PI;
+
 /// An unevaluated sum `high + low` with `low` below half a unit of `high`.
 #[derive(Clone, Copy)]
 struct Double {
@@ -19,7 +21,7 @@ struct Double {
 }
 
 /// 2/√π, and what an `f64` leaves of it.
-const TWO_BY_SQRT_PI: Double = Double { high: 1.1283791670955126, low: 1.533545961316588e-17 };
+const TWO_BY_SQRT_PI: Double = Double { high: FRAC_2_SQRT_PI, low: 1.533545961316588e-17 };
 
 /// Above this the series gives way to the continued fraction.
 const SERIES_LIMIT: f64 = 3.0;

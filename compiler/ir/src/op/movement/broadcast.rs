@@ -127,6 +127,8 @@ impl OpDef for Reshape {
     fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
         let op = self.name();
         let [x] = check::operands(op, operands)?;
+        // Both can be counted.
+        check::result(op, x.dtype, x.shape.clone())?;
         let types = check::result(op, x.dtype, self.shape.clone())?;
         let (given, wanted) = (x.elements(), types[0].elements());
         if given != wanted {

@@ -108,7 +108,9 @@ impl OpDef for Pad {
             add(ty.clone(), &[2], &[1], &[0]);
             add(ty, &[1], &[0], &[2]);
         }
-        let cases: [(&[usize], &[i64], &[i64], &[usize]); 22] = [
+        // Extents, low, high, interior.
+        type Case<'a> = (&'a [usize], &'a [i64], &'a [i64], &'a [usize]);
+        let cases: [Case; 22] = [
             (&[], &[], &[], &[]),
             (&[0], &[0], &[0], &[0]),
             (&[0], &[3], &[4], &[5]),

@@ -82,7 +82,9 @@ impl OpDef for Slice {
         let mut samples: Vec<Sample> = sample::typed([37])
             .map(|ty| sample::one(Slice { start: vec![3], limit: vec![36], stride: vec![1] }, ty))
             .collect();
-        let cases: [(&[usize], &[usize], &[usize], &[usize]); 22] = [
+        // Extents, start, limit, stride.
+        type Case<'a> = (&'a [usize], &'a [usize], &'a [usize], &'a [usize]);
+        let cases: [Case; 22] = [
             (&[], &[], &[], &[]),
             (&[0], &[0], &[0], &[1]),
             (&[9], &[9], &[9], &[1]),
