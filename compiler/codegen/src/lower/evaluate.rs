@@ -15,6 +15,7 @@ use hashbrown::{HashMap, HashSet};
 use kiln_ir::form::{Generate, View};
 use kiln_ir::op::Compare;
 use kiln_ir::{DType, Form, Graph, NodeId, Scalar, Value};
+use kiln_opt::group::splat;
 use smallvec::SmallVec;
 
 use super::LowerError;
@@ -283,9 +284,7 @@ impl<'g> Evaluator<'g> {
     /// A constant of one distinct element, or a load.
     fn input(&mut self, key: Key) -> Result<ExprId, LowerError> {
         let ty = self.graph.ty(key.value);
-        if let Form::Generate(Generate::Constant(literal)) = self.graph.op(key.value.node).lower()
-            && let Some(value) = splat(&literal)
-        {
+        if let Some(value) = splat(self.graph, key.value) {
             return Ok(self.exprs.constant(value));
         }
         let Some(&argument) = self.arguments.get(&key.value) else {
@@ -461,14 +460,4 @@ impl<'g> Evaluator<'g> {
         let slot = x.add(Expr::Slot(slot as u32), slot_dtype);
         Ok(Step::Ready(scalar::convert(x, slot, result)))
     }
-}
-
-/// The one distinct element of a literal.
-fn splat(literal: &kiln_ir::Literal) -> Option<Scalar> {
-    if literal.ty().elements() == 0 {
-        return Some(Scalar::zero(literal.ty().dtype));
-    }
-    let size = literal.ty().dtype.size();
-    let (first, rest) = literal.bytes().split_at(size);
-    rest.chunks_exact(size).all(|element| element == first).then(|| literal.get(0))
 }

@@ -1,0 +1,191 @@
+//! Lowering against `eval`: every sample of every op, as a group of its own.
+//!
+//! Integers, `bool`, moves and the arithmetic that IEEE 754 fixes must agree to the
+//! bit; functions with an error bound within it; sums and products of many elements
+//! within the bound of any order of summation.
+
+mod common;
+
+use common::{Builder, Random, arguments, run_group, same, single};
+use kiln_codegen::interpret::Buffer;
+use kiln_ir::op::{Binary, ReduceKind, Unary};
+use kiln_ir::{DType, Form, Literal, Op, Scalar, Value, eval};
+
+/// How a result may differ from `eval`.
+enum Bound {
+    Exact,
+    /// Places of the result's type between neighbours.
+    Ulps(u64),
+    /// A multiple of the type's epsilon times the result for the operands' magnitudes.
+    Sum(f64),
+}
+
+fn bound(op: &Op, result: DType, steps: usize) -> Bound {
+    let steps = steps as f64 + 2.0;
+    match op {
+        _ if !result.is_float() => Bound::Exact,
+        Op::Unary(
+            Unary::Exp
+            | Unary::Log
+            | Unary::Tanh
+            | Unary::Sin
+            | Unary::Cos
+            | Unary::Erf
+            | Unary::Rsqrt,
+        ) => Bound::Ulps(if result.is_half() { 1 } else { 2 }),
+        Op::Binary(Binary::Pow) => Bound::Ulps(if result.is_half() { 1 } else { 2 }),
+        Op::Reduce(reduce) if matches!(reduce.kind, ReduceKind::Sum | ReduceKind::Prod) => {
+            Bound::Sum(steps)
+        }
+        Op::DotGeneral(_) => Bound::Sum(steps),
+        _ => Bound::Exact,
+    }
+}
+
+fn epsilon(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 2f64.powi(-10),
+        DType::BF16 => 2f64.powi(-7),
+        DType::F32 => 2f64.powi(-23),
+        _ => 2f64.powi(-52),
+    }
+}
+
+/// Position of a float among all of its type, so that neighbours differ by one.
+fn place(x: Scalar) -> i128 {
+    let sign = 1i128 << (x.dtype().bits() - 1);
+    let bits = i128::from(x.bits());
+    if bits & sign != 0 { sign - bits } else { bits }
+}
+
+fn magnitudes(operands: &[Literal]) -> Vec<Literal> {
+    operands
+        .iter()
+        .map(|l| {
+            let abs = |i| Scalar::from_f64(l.ty().dtype, l.get(i).as_f64().abs());
+            if l.ty().dtype.is_float() { Literal::from_fn(l.ty().clone(), abs) } else { l.clone() }
+        })
+        .collect()
+}
+
+#[test]
+fn every_sample_agrees_with_eval() {
+    let mut compared = 0;
+    for (seed, (row, samples)) in Op::samples().into_iter().enumerate() {
+        let mut random = Random(seed as u64);
+        for sample in samples {
+            let operands = random.operands(&sample);
+            let mut b = Builder::new();
+            let parameters: Vec<Value> = sample
+                .operands
+                .iter()
+                .map(|ty| b.graph.add_parameter(ty.clone(), Default::default()))
+                .collect();
+            let node = b.graph.add(sample.op.clone(), &parameters, None).expect("a sample");
+            let Some(group) = single(&b.graph, node) else { continue };
+            if matches!(sample.op, Op::Constant(_)) {
+                continue;
+            }
+            for result in b.graph.results(node).collect::<Vec<_>>() {
+                b.graph.add_output(result, "");
+            }
+            let wanted = eval(&b.graph, &operands).expect("arguments fit");
+            let mut values = arguments(&b.graph, &operands);
+            let lowered = run_group(&b.graph, &group, &mut values);
+            let steps = match sample.op.lower() {
+                Form::Reduce(..) | Form::Contraction(_) => {
+                    sample.operands[0].elements() / wanted[0].ty().elements().max(1) + 1
+                }
+                _ => 1,
+            };
+            let bound = bound(&sample.op, wanted[0].ty().dtype, steps);
+            let scale = match bound {
+                Bound::Sum(_) => eval(&b.graph, &magnitudes(&operands)).expect("arguments fit"),
+                _ => wanted.clone(),
+            };
+            let got = &values[&Value { node, result: 0 }];
+            for (i, want) in wanted[0].iter().enumerate() {
+                let got = Scalar::from_bits(want.dtype(), got.elements[i]);
+                let fits = same(got, want)
+                    || match bound {
+                        Bound::Exact => false,
+                        Bound::Ulps(n) => place(got).abs_diff(place(want)) <= n.into(),
+                        Bound::Sum(n) => {
+                            let scale = scale[0].get(i).as_f64().abs();
+                            let error = (got.as_f64() - want.as_f64()).abs();
+                            error <= n * epsilon(want.dtype()) * scale
+                        }
+                    };
+                let kernels: String =
+                    lowered.launches.iter().map(|l| l.kernel.to_string()).collect();
+                assert!(
+                    fits,
+                    "{row} {sample:?}\nelement {i}: got {got:?}, want {want:?}\n{kernels}\n{operands:?}"
+                );
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 50_000, "only {compared} elements were compared");
+}
+
+/// A reduction, an update and a slice on sizes where splitting begins.
+#[test]
+fn long_reductions_agree_with_eval() {
+    use kiln_ir::op::{ArgKind, ArgReduce, Reduce};
+    let mut random = Random(7);
+    let cases: &[(&str, Vec<usize>)] = &[
+        ("f32[65535]", vec![0]),
+        ("f32[65536]", vec![0]),
+        ("f32[65537]", vec![0]),
+        ("f32[2,70000]", vec![1]),
+        ("i32[3,98305]", vec![1]),
+        ("f32[2047,5]", vec![0]),
+        ("f32[2048,5]", vec![0]),
+        ("f32[2049,5]", vec![0]),
+        ("f32[40,60,3]", vec![0, 1]),
+        ("f64[300,2,300]", vec![0, 2]),
+    ];
+    for (text, axes) in cases {
+        for kind in [ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min] {
+            let mut b = Builder::new();
+            let x = b.parameter(text);
+            let y = b.add(Reduce { kind, axes: axes.clone() }, &[x]);
+            b.graph.add_output(y, "");
+            let operand = random.literal(b.graph.ty(x), kiln_ir::op::Domain::Small);
+            let mut values = arguments(&b.graph, std::slice::from_ref(&operand));
+            run_group(&b.graph, &single(&b.graph, y.node).expect("a group"), &mut values);
+            let want = eval(&b.graph, std::slice::from_ref(&operand)).expect("arguments fit");
+            let scale = eval(&b.graph, &magnitudes(&[operand])).expect("arguments fit");
+            for (i, want) in want[0].iter().enumerate() {
+                let got = Scalar::from_bits(want.dtype(), values[&y].elements[i]);
+                let error = (got.as_f64() - want.as_f64()).abs();
+                let exact = kind != ReduceKind::Sum || !want.dtype().is_float();
+                let limit = if exact { 0.0 } else { 1e-3 * scale[0].get(i).as_f64().abs() };
+                assert!(error <= limit, "{kind:?} of {text}: got {got:?}, want {want:?}");
+            }
+        }
+        if axes.len() == 1 {
+            for kind in ArgKind::ALL {
+                let mut b = Builder::new();
+                let x = b.parameter(text);
+                let y = b.add(ArgReduce { kind, axis: axes[0], dtype: DType::I32 }, &[x]);
+                b.graph.add_output(y, "");
+                // Few distinct values: the first of equals matters.
+                let operand = random.literal(b.graph.ty(x), kiln_ir::op::Domain::Small);
+                let coarse = |i| {
+                    let x = operand.get(i).as_f64();
+                    let nan = operand.ty().dtype.is_float() && i % 1500 == 1499;
+                    Scalar::from_f64(operand.ty().dtype, if nan { f64::NAN } else { x.round() })
+                };
+                let operand = Literal::from_fn(operand.ty().clone(), coarse);
+                for operand in [operand.clone(), magnitudes(&[operand]).remove(0)] {
+                    let mut values = arguments(&b.graph, std::slice::from_ref(&operand));
+                    run_group(&b.graph, &single(&b.graph, y.node).expect("a group"), &mut values);
+                    let want = eval(&b.graph, &[operand]).expect("arguments fit");
+                    assert_eq!(values[&y], Buffer::from_literal(&want[0]), "{kind:?} of {text}");
+                }
+            }
+        }
+    }
+}
