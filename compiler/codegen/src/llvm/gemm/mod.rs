@@ -310,9 +310,7 @@ impl<'a, 'c> Driver<'a, 'c> {
             set(&mut place, self.roles.row, row);
             let left = match t.left {
                 Left::Direct(_) => self.address(self.roles.left, &place, &block.values),
-                Left::Rows { stride } => {
-                    self.part(self.scratch.left, b.sub(row, first), stride)
-                }
+                Left::Rows { stride } => self.part(self.scratch.left, b.sub(row, first), stride),
                 Left::Panels { width } => {
                     self.part(self.scratch.left, b.sub(panel, panels.0), width * t.k_block)
                 }
@@ -434,12 +432,7 @@ impl<'a, 'c> Driver<'a, 'c> {
     // --- small things ---------------------------------------------------
 
     /// `for i in (from..to).step_by(step)`.
-    fn each(
-        &self,
-        name: &str,
-        range: (Value<'c>, Value<'c>, u64),
-        body: impl FnOnce(Value<'c>),
-    ) {
+    fn each(&self, name: &str, range: (Value<'c>, Value<'c>, u64), body: impl FnOnce(Value<'c>)) {
         self.b.for_each(name, range, Vec::new(), |i, _| {
             body(i);
             Vec::new()
@@ -526,13 +519,7 @@ impl<'a, 'c> Driver<'a, 'c> {
 }
 
 /// The micro-kernels that a tiling calls.
-fn tiles(
-    tiling: &Tiling,
-    roles: &Roles,
-    dtype: DType,
-    isa: Isa,
-    plain: Option<i64>,
-) -> Vec<Tile> {
+fn tiles(tiling: &Tiling, roles: &Roles, dtype: DType, isa: Isa, plain: Option<i64>) -> Vec<Tile> {
     let size = dtype.size() as i64;
     let lanes = tiling.lanes as i64;
     let ends_early = roles.n % tiling.lanes != 0;

@@ -61,7 +61,8 @@ pub(super) fn access(
     let reached = c.exprs.reachable([factor]);
     let contiguous = |axis: Axis| {
         let loads = c.exprs.iter().filter(|(id, ..)| reached[id.0 as usize]);
-        let along = |e: &Expr| matches!(e, Expr::Load { index, .. } if index.coefficient(axis) == Some(1));
+        let along =
+            |e: &Expr| matches!(e, Expr::Load { index, .. } if index.coefficient(axis) == Some(1));
         loads.filter(|(_, e, _)| along(e)).count()
     };
     let inner = contiguous(Axis::Inner) > contiguous(free);

@@ -187,7 +187,13 @@ impl Tile {
         }
     }
 
-    fn multiply_add<'c>(&self, b: &Build<'c>, x: Value<'c>, y: Value<'c>, z: Value<'c>) -> Value<'c> {
+    fn multiply_add<'c>(
+        &self,
+        b: &Build<'c>,
+        x: Value<'c>,
+        y: Value<'c>,
+        z: Value<'c>,
+    ) -> Value<'c> {
         match self.dtype {
             DType::F32 | DType::F64 if self.fused => {
                 b.intrinsic("llvm.fma", &[z.get_type()], &[x, y, z])
@@ -198,7 +204,13 @@ impl Tile {
         }
     }
 
-    fn finish<'c>(&self, b: &Build<'c>, sums: Value<'c>, mask: Option<Value<'c>>, acc: &[Value<'c>]) {
+    fn finish<'c>(
+        &self,
+        b: &Build<'c>,
+        sums: Value<'c>,
+        mask: Option<Value<'c>>,
+        acc: &[Value<'c>],
+    ) {
         let mut acc = acc.iter();
         self.sums(|r, v| {
             let place = self.place(b, sums, r, v);

@@ -230,9 +230,8 @@ impl Tiling {
         let k_blocks = k.div_ceil(k_block);
 
         let row_bytes = vectors * machine.vector_bytes;
-        let block_bytes = if stream { 4096 } else { (RIGHT_BYTES / (k_block * element)).clamp(512, 2048) };
-        let column_blocks =
-            Split::at_most((block_bytes / row_bytes).max(1), column_panels.parts);
+        let block_bytes = if stream { 4096 } else { (RIGHT_BYTES / k_block).clamp(512, 2048) };
+        let column_blocks = Split::at_most((block_bytes / row_bytes).max(1), column_panels.parts);
         let block_vectors = column_blocks.longest() * column_panels.longest();
 
         let right = right(problem, machine, k_block * block_vectors * machine.vector_bytes);
@@ -255,7 +254,8 @@ impl Tiling {
         let work = m * block_vectors * lanes * k;
         let enough = 1 << 14;
         let blocks = batch.saturating_mul(column_blocks.parts);
-        let units = (work / (enough * lanes)).min(UNITS.div_ceil(blocks)).clamp(1, row_panels.parts);
+        let units =
+            (work / (enough * lanes)).min(UNITS.div_ceil(blocks)).clamp(1, row_panels.parts);
         let units = Split { total: row_panels.parts, parts: units };
         let grain = (enough * lanes / 2).div_ceil(work / units.parts).max(1);
         Tiling {

@@ -1,0 +1,215 @@
+//! Lanes along the inner axis: each point is a row program.
+//!
+//! ```text
+//! for point
+//!   for stage
+//!     for chunk of the inner axis
+//!       for strip of steps           copies x width = the lanes of the tree
+//!     slots, as scalars
+//! ```
+//!
+//! Row arrays that stages keep live in the scratch memory of the thread, padded so
+//! that whole vectors may be stored past their end.
+
+use super::shape::{Cost, Level, UNIT, grain, masks};
+use super::{Body, Cut, Launch, Strip};
+use crate::kernel::{Axis, Stage};
+use crate::llvm::build::Value;
+use crate::llvm::expr::{Place, Values};
+use crate::llvm::reduce::{Accumulators, States};
+
+/// Elements by which kept arrays are longer than their row, at least.
+const PADDING: u64 = 64;
+
+/// Where the kept arrays are in scratch memory: offset by array number.
+struct Scratch {
+    offsets: Vec<Option<u64>>,
+    bytes: u64,
+}
+
+impl Scratch {
+    fn of(body: &Body) -> Scratch {
+        let mut scratch = Scratch { offsets: Vec::new(), bytes: 0 };
+        for stage in &body.loops.stages {
+            for &(array, value) in &stage.keeps {
+                let array = array as usize;
+                if scratch.offsets.len() <= array {
+                    scratch.offsets.resize(array + 1, None);
+                }
+                let size = body.loops.exprs.dtype(value).size() as u64;
+                let elements = (stage.inner + PADDING).next_multiple_of(PADDING);
+                scratch.offsets[array] = Some(scratch.bytes);
+                scratch.bytes += elements * size;
+            }
+        }
+        scratch
+    }
+}
+
+pub(super) fn emit(body: &Body) -> Launch {
+    let b = body.build();
+    let loops = body.loops;
+    let points: u64 = loops.points.iter().product();
+    let mut work = 0u64;
+    for stage in &loops.stages {
+        let cost = Cost::of(loops, &body.levels, body.emitter.arguments, stage);
+        work = work.saturating_add(stage.inner.saturating_mul(cost.work()));
+    }
+    let each = (UNIT / work.max(1)).clamp(1, points.max(1));
+    let scratch = Scratch::of(body);
+
+    let values = body.kernel_values();
+    let kept: Vec<Option<Value>> = scratch
+        .offsets
+        .iter()
+        .map(|o| o.map(|o| b.gep(b.int_ty(8).into(), body.scratch, b.i64(o as i64))))
+        .collect();
+    let unit = b.i64(each as i64);
+    let end = b.binary_intrinsic("llvm.umin", b.mul(body.end, unit), b.i64(points as i64));
+    b.for_each("point", (b.mul(body.begin, unit), end, 1), Vec::new(), |point, none| {
+        let mut place = Place::scalar(body.coordinates(point, &loops.points));
+        place.kept = kept.clone();
+        let mut values = values.clone();
+        for stage in &loops.stages {
+            body.emitter.evaluate(&body.order(stage, Level::Row), &place, &mut values);
+            run_stage(body, stage, &mut place, &values);
+        }
+        none
+    });
+    let grid = points.div_ceil(each);
+    Launch { grid, grain: grain(work.saturating_mul(each)).min(grid), scratch: scratch.bytes }
+}
+
+fn run_stage<'c>(body: &Body<'_, 'c>, stage: &Stage, place: &mut Place<'c>, values: &Values<'c>) {
+    let b = body.build();
+    let cost = Cost::of(body.loops, &body.levels, body.emitter.arguments, stage);
+    let (steps, exact) = body.steps(stage, &place.points);
+    let zero = b.i64(0);
+    let mut width = cost.width(body.emitter.isa);
+    if stage.reductions.is_empty() {
+        width = u64::from(width).min(stage.inner.next_power_of_two()) as u32;
+        let mut copies = cost.copies();
+        while copies > 1 && u64::from(copies * width) > stage.inner {
+            copies /= 2;
+        }
+        let masks = masks(body.emitter.isa, body.loops, body.emitter.arguments, &body.levels);
+        let cut = Cut { copies, width, masks, extent: exact };
+        body.sweep((zero, steps), cut, &mut |strip| {
+            run_steps(body, stage, strip, place, values, None, &mut Vec::new());
+        });
+        return;
+    }
+
+    let tree = stage.reductions[0].tree;
+    debug_assert!(stage.reductions.iter().all(|r| r.tree == tree), "one tree for a stage");
+    let width = width.min(tree.lanes);
+    let accumulators = Accumulators {
+        emitter: &body.emitter,
+        reductions: &stage.reductions,
+        copies: tree.lanes / width,
+        width,
+        step_bits: if stage.inner < 1 << 31 { 32 } else { 64 },
+    };
+    let row = Row { body, stage, place, values, accumulators };
+    let total = if stage.inner <= tree.chunk {
+        row.chunk(zero, steps, exact)
+    } else {
+        let one = Accumulators { copies: 1, width: 1, ..accumulators };
+        let start = one.flatten(&one.start(|_| b.int_ty(one.step_bits).const_zero().into()));
+        let chunk = tree.chunk;
+        let total = b.for_each("chunk", (zero, steps, chunk), start, |from, carried| {
+            let end = b.add(from, b.i64(chunk as i64));
+            let end = b.binary_intrinsic("llvm.umin", end, steps);
+            let exact = exact.filter(|n| n % chunk == 0).map(|_| chunk);
+            let next = row.chunk(from, end, exact);
+            one.flatten(&one.join_all(&one.unflatten(carried), &next))
+        });
+        one.unflatten(total)
+    };
+    for (reduction, state) in stage.reductions.iter().zip(total) {
+        place.fill(reduction.slot, accumulators.result(state));
+    }
+}
+
+/// A stage with reductions at one point.
+struct Row<'e, 'a, 'c> {
+    body: &'e Body<'a, 'c>,
+    stage: &'e Stage,
+    place: &'e Place<'c>,
+    values: &'e Values<'c>,
+    accumulators: Accumulators<'e, 'a, 'c>,
+}
+
+impl<'c> Row<'_, '_, 'c> {
+    /// The steps `from..to` of one chunk, down to one scalar for each reduction.
+    fn chunk(&self, from: Value<'c>, to: Value<'c>, exact: Option<u64>) -> States<'c> {
+        let b = self.body.build();
+        let Accumulators { copies, width, step_bits, .. } = self.accumulators;
+        let lanes = u64::from(copies * width);
+        let first = b.splat(b.resize(from, step_bits, false), width);
+        let first = if width > 1 { b.add(first, b.iota(width, step_bits)) } else { first };
+        let start =
+            self.accumulators.start(|u| b.add(first, b.int_like(first, i64::from(u * width))));
+        let mut flat = self.accumulators.flatten(&start);
+
+        let whole = self.body.whole(from, to, lanes);
+        if exact.is_none_or(|n| n >= lanes) {
+            flat = b.for_each("vectors", (from, whole, lanes), flat, |at, carried| {
+                self.strip(Strip { at, copies, width, until: None }, carried)
+            });
+        }
+        if lanes > 1 && exact.is_none_or(|n| n % lanes != 0) {
+            // At most one turn: the last steps, with the lanes that exist.
+            flat = b.for_each("rest", (whole, to, lanes), flat, |at, carried| {
+                // Copies of which no lane exists are left out where that is known.
+                let left = exact.map_or(lanes, |n| n % lanes);
+                let some = (left.div_ceil(width.into()) as u32).min(copies);
+                self.strip(Strip { at, copies: some, width, until: Some(to) }, carried)
+            });
+        }
+        self.accumulators.halve(&self.accumulators.unflatten(flat))
+    }
+
+    fn strip(&self, strip: Strip<'c>, carried: Vec<Value<'c>>) -> Vec<Value<'c>> {
+        let mut states = self.accumulators.unflatten(carried);
+        let accumulators = Some(&self.accumulators);
+        run_steps(self.body, self.stage, strip, self.place, self.values, accumulators, &mut states);
+        self.accumulators.flatten(&states)
+    }
+}
+
+/// The steps of a strip: evaluates all copies, then keeps, reduces and stores.
+fn run_steps<'c>(
+    body: &Body<'_, 'c>,
+    stage: &Stage,
+    strip: Strip<'c>,
+    place: &Place<'c>,
+    values: &Values<'c>,
+    accumulators: Option<&Accumulators<'_, '_, 'c>>,
+    states: &mut States<'c>,
+) {
+    let order = body.order(stage, Level::Step);
+    let mut evaluated = Vec::new();
+    for u in 0..strip.copies {
+        let (mut place, mut values) = (place.clone(), values.clone());
+        let (at, lanes) = body.lanes(&strip, Axis::Inner, u);
+        place.inner = Some(at);
+        place.lanes = lanes;
+        body.emitter.evaluate(&order, &place, &mut values);
+        if let Some(accumulators) = accumulators {
+            let number = accumulators.steps_at(&place);
+            accumulators.step(states, u, number, &place, &values);
+        }
+        evaluated.push((place, values));
+    }
+    for &(array, value) in &stage.keeps {
+        for (place, values) in &evaluated {
+            body.emitter.keep(array, body.loops.exprs.dtype(value), values.get(value), place);
+        }
+    }
+    for store in &stage.stores {
+        for (place, values) in &evaluated {
+            body.emitter.store(store, place, values);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Lanes along the last point axis: elementwise kernels, and reductions along an
+//! outer axis.
+//!
+//! ```text
+//! for row of outer points
+//!   for strip of the last axis             copies x width points at a time
+//!     for stage
+//!       for step of its inner axis         accumulators stay in registers
+//! ```
+//!
+//! A unit of work is a block of one row, or several short rows. Neighbouring blocks
+//! of a row are one loop, so a one-dimensional kernel has no outer loop at all.
+
+use inkwell::values::InstructionOpcode as Op;
+
+use super::shape::{Cost, Level, UNIT, grain, masks};
+use super::{Body, Cut, Launch, Strip};
+use crate::kernel::{Axis, Stage};
+use crate::llvm::build::Value;
+use crate::llvm::expr::{Place, Values};
+use crate::llvm::reduce::Accumulators;
+
+/// How the points are cut into vectors and units.
+struct Shape {
+    /// Extents of the outer axes.
+    outer: Vec<u64>,
+    /// How many rows there are.
+    rows: u64,
+    /// Extent of the last axis.
+    extent: u64,
+    cut: Cut,
+    /// Points of a block; a multiple of a strip unless it is the whole row.
+    block: u64,
+    /// Blocks of a row.
+    blocks: u64,
+    /// Rows of a unit; 1 when rows have several blocks.
+    rows_per_unit: u64,
+    /// Work of one unit.
+    work: u64,
+}
+
+impl Shape {
+    fn of(body: &Body) -> Shape {
+        let (loops, isa) = (body.loops, body.emitter.isa);
+        let outer = loops.points[..loops.points.len().saturating_sub(1)].to_vec();
+        let extent = loops.points.last().copied().unwrap_or(1);
+        let rows = outer.iter().product();
+
+        let mut cost = Cost::default();
+        let (mut work, mut reductions, mut copies) = (0, 0, 4);
+        for stage in &loops.stages {
+            let of_stage = Cost::of(loops, &body.levels, body.emitter.arguments, stage);
+            work += stage.inner.saturating_mul(of_stage.work());
+            reductions = reductions.max(stage.reductions.len() as u32);
+            copies = copies.min(of_stage.copies());
+            cost.add(of_stage);
+        }
+        if reductions > 0 && loops.stages.iter().any(|s| s.inner > 1) {
+            // Each copy is a chain of dependent additions: several hide their latency,
+            // as many as half of the registers hold.
+            copies = (2 * copies).min(isa.registers() / 2 / reductions).max(1);
+            copies = 1 << copies.ilog2();
+        }
+        let mut width = cost.width(isa);
+        width = u64::from(width).min(extent.next_power_of_two()) as u32;
+        while copies > 1 && u64::from(copies * width) > extent {
+            copies /= 2;
+        }
+        let masks = masks(isa, loops, body.emitter.arguments, &body.levels);
+        let cut = Cut { copies, width, masks, extent: Some(extent) };
+
+        let strip = u64::from(copies * width);
+        let block = UNIT.div_ceil(work).next_multiple_of(strip);
+        let (block, blocks) =
+            if block >= extent { (extent, 1) } else { (block, extent.div_ceil(block)) };
+        let row_work = extent.saturating_mul(work);
+        let rows_per_unit = if blocks > 1 { 1 } else { (UNIT / row_work).clamp(1, rows) };
+        let work = block.saturating_mul(rows_per_unit).saturating_mul(work);
+        Shape { outer, rows, extent, cut, block, blocks, rows_per_unit, work }
+    }
+
+    fn launch(&self) -> Launch {
+        let grid = match self.blocks {
+            1 => self.rows.div_ceil(self.rows_per_unit),
+            blocks => self.rows * blocks,
+        };
+        Launch { grid, grain: grain(self.work).min(grid), scratch: 0 }
+    }
+}
+
+pub(super) fn emit<'c>(body: &Body<'_, 'c>) -> Launch {
+    let shape = Shape::of(body);
+    let b = body.build();
+    let values = body.kernel_values();
+    let (begin, end) = (body.begin, body.end);
+    let most = |x: Value<'c>, limit: u64| b.binary_intrinsic("llvm.umin", x, b.i64(limit as i64));
+    if shape.blocks == 1 {
+        let each = b.i64(shape.rows_per_unit as i64);
+        let rows = (b.mul(begin, each), most(b.mul(end, each), shape.rows), 1);
+        b.for_each("row", rows, Vec::new(), |row, none| {
+            run(body, &shape, row, (b.i64(0), b.i64(shape.extent as i64)), &values);
+            none
+        });
+        return shape.launch();
+    }
+    let block = b.i64(shape.block as i64);
+    if shape.rows == 1 {
+        let range = (b.mul(begin, block), most(b.mul(end, block), shape.extent));
+        run(body, &shape, b.i64(0), range, &values);
+        return shape.launch();
+    }
+    // The first and the last row may be done in part.
+    let blocks = b.i64(shape.blocks as i64);
+    let first = b.op(Op::UDiv, begin, blocks);
+    let last = b.op(Op::UDiv, b.sub(end, b.i64(1)), blocks);
+    let from = b.mul(b.sub(begin, b.mul(first, blocks)), block);
+    let to = most(b.mul(b.sub(end, b.mul(last, blocks)), block), shape.extent);
+    let after = b.add(last, b.i64(1));
+    b.for_each("row", (first, after, 1), Vec::new(), |row, none| {
+        let is = |other| b.icmp(inkwell::IntPredicate::EQ, row, other);
+        let from = b.select(is(first), from, b.i64(0));
+        let to = b.select(is(last), to, b.i64(shape.extent as i64));
+        run(body, &shape, row, (from, to), &values);
+        none
+    });
+    shape.launch()
+}
+
+/// The points `range` of one row.
+fn run<'c>(
+    body: &Body<'_, 'c>,
+    shape: &Shape,
+    row: Value<'c>,
+    range: (Value<'c>, Value<'c>),
+    values: &Values<'c>,
+) {
+    let outer = body.coordinates(row, &shape.outer);
+    let mut values = values.clone();
+    let place = Place::scalar(outer.clone());
+    for stage in &body.loops.stages {
+        body.emitter.evaluate(&body.order(stage, Level::Row), &place, &mut values);
+    }
+    body.sweep(range, shape.cut, &mut |strip| points(body, &outer, strip, &values));
+}
+
+/// All stages of the points of a strip.
+fn points<'c>(body: &Body<'_, 'c>, outer: &[Value<'c>], strip: Strip<'c>, row_values: &Values<'c>) {
+    let last = body.loops.points.len().checked_sub(1);
+    let mut copies: Vec<(Place, Values)> = (0..strip.copies)
+        .map(|u| {
+            let mut place = Place::scalar(outer.to_vec());
+            if let Some(last) = last {
+                let (at, lanes) = body.lanes(&strip, Axis::Point(last as u32), u);
+                place.points.push(at);
+                place.lanes = lanes;
+            }
+            (place, row_values.clone())
+        })
+        .collect();
+    for stage in &body.loops.stages {
+        let order = body.order(stage, Level::Strip);
+        for (place, values) in &mut copies {
+            body.emitter.evaluate(&order, place, values);
+        }
+        run_stage(body, stage, strip, &mut copies);
+    }
+}
+
+fn run_stage<'c>(
+    body: &Body<'_, 'c>,
+    stage: &Stage,
+    strip: Strip<'c>,
+    copies: &mut [(Place<'c>, Values<'c>)],
+) {
+    let b = body.build();
+    let accumulators = Accumulators {
+        emitter: &body.emitter,
+        reductions: &stage.reductions,
+        copies: strip.copies,
+        width: strip.width,
+        step_bits: if stage.inner < 1 << 31 { 32 } else { 64 },
+    };
+    let order = body.order(stage, Level::Step);
+    // One step: every copy is evaluated before any is stored, since an argument that
+    // is read may be the buffer that is written.
+    let step = |at: Value<'c>, states: &mut _| {
+        let mut evaluated = Vec::new();
+        for (u, (place, values)) in copies.iter().enumerate() {
+            let (mut place, mut values) = (place.clone(), values.clone());
+            place.inner = Some(at);
+            body.emitter.evaluate(&order, &place, &mut values);
+            let number = accumulators.steps_at(&place);
+            accumulators.step(states, u as u32, number, &place, &values);
+            evaluated.push((place, values));
+        }
+        for store in &stage.stores {
+            for (place, values) in &evaluated {
+                body.emitter.store(store, place, values);
+            }
+        }
+    };
+    let zero = b.i64(0);
+    let start = |at: Value<'c>| {
+        let number = b.splat(b.resize(at, accumulators.step_bits, false), strip.width);
+        accumulators.start(|_| number)
+    };
+
+    let states = if stage.inner == 1 && stage.ragged.is_none() {
+        let mut states = start(zero);
+        step(zero, &mut states);
+        states
+    } else {
+        let (steps, _) = body.steps(stage, &copies[0].0.points);
+        let chunk_size = stage.reductions.first().map_or(u64::MAX, |r| r.tree.chunk);
+        let chunk = |from, to| {
+            let carried = accumulators.flatten(&start(from));
+            let result = b.for_each("step", (from, to, 1), carried, |at, carried| {
+                let mut states = accumulators.unflatten(carried);
+                step(at, &mut states);
+                accumulators.flatten(&states)
+            });
+            accumulators.unflatten(result)
+        };
+        if stage.inner <= chunk_size {
+            chunk(zero, steps)
+        } else {
+            let carried = accumulators.flatten(&start(zero));
+            let range = (zero, steps, chunk_size);
+            let total = b.for_each("chunk", range, carried, |from, carried| {
+                let end = b.add(from, b.i64(chunk_size as i64));
+                let end = b.binary_intrinsic("llvm.umin", end, steps);
+                let total = accumulators.unflatten(carried);
+                accumulators.flatten(&accumulators.join_all(&total, &chunk(from, end)))
+            });
+            accumulators.unflatten(total)
+        }
+    };
+    for (j, reduction) in stage.reductions.iter().enumerate() {
+        for (u, (place, _)) in copies.iter_mut().enumerate() {
+            let state = states[j * strip.copies as usize + u];
+            place.fill(reduction.slot, accumulators.result(state));
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Index maps as addresses, and the loads and stores behind them.
+//!
+//! How neighbouring lanes move through memory decides what a load becomes:
+//!
+//! | index along the lanes | load |
+//! |---|---|
+//! | does not change | one scalar load |
+//! | factor 1 | a vector load |
+//! | factor −1 | a vector load, reversed |
+//! | anything else | a gather |
+//!
+//! Lanes that do not exist, or whose `valid` is false, touch no memory. A scalar
+//! load that may be invalid reads element 0 instead and drops it.
+//!
+//! Addresses are summed in the order in which their parts change, outermost first,
+//! so that LLVM can move the sums out of the loops in which they are constant.
+
+use inkwell::IntPredicate;
+use inkwell::values::InstructionOpcode as Op;
+use kiln_ir::DType;
+
+use super::build::{Value, lanes, with_lanes};
+use super::expr::{Emitter, Place, Values};
+use crate::kernel::{Axis, ExprId, Index, Store, Term};
+
+/// Where the elements of the lanes are.
+enum Address<'c> {
+    /// All lanes at one element.
+    One(Value<'c>),
+    /// Lane `l` at element `l` behind the address.
+    Ascending(Value<'c>),
+    /// Lane `l` at element `width - 1 - l` behind the address.
+    Descending(Value<'c>),
+    /// Each lane at its own address.
+    Scattered(Value<'c>),
+}
+
+impl<'c> Emitter<'_, 'c> {
+    // --- indices --------------------------------------------------------
+
+    /// Whether an index may differ between lanes.
+    fn differs(&self, index: &Index, place: &Place<'c>, values: &Values<'c>) -> bool {
+        let mut dynamic = false;
+        index.for_each_dynamic(&mut |e: ExprId| dynamic |= lanes(values.get(e)) > 1);
+        place.lanes.width > 1 && (dynamic || index.depends_on(place.lanes.axis))
+    }
+
+    /// The value of an index as integers of at least `bits` bits: a vector if lanes
+    /// differ.
+    pub fn index(
+        &self,
+        index: &Index,
+        place: &Place<'c>,
+        values: &Values<'c>,
+        bits: u32,
+    ) -> Value<'c> {
+        let b = self.build;
+        if !self.differs(index, place, values) {
+            return self.scalar_index(index, place, values);
+        }
+        let (same, different): (Vec<_>, Vec<_>) = index
+            .terms
+            .iter()
+            .cloned()
+            .partition(|(t, _)| !self.differs(&Index::term(t.clone()), place, values));
+        let same = Index { constant: index.constant, terms: same };
+        let narrow = |v| b.splat(b.resize(v, bits, true), place.lanes.width);
+        let mut sum = narrow(self.scalar_index(&same, place, values));
+        for (term, factor) in &different {
+            let value = match term {
+                Term::Axis(axis) => {
+                    b.add(narrow(place.axis(*axis)), b.iota(place.lanes.width, bits))
+                }
+                Term::Quotient(x, d) => {
+                    let x = self.index(x, place, values, bits);
+                    b.op(Op::UDiv, x, b.int_like(x, *d))
+                }
+                Term::Remainder(x, d) => {
+                    let x = self.index(x, place, values, bits);
+                    b.op(Op::URem, x, b.int_like(x, *d))
+                }
+                Term::Dynamic(e, ..) => b.resize(values.get(*e), bits, true),
+            };
+            sum = b.add(sum, b.mul(value, b.int_like(value, *factor)));
+        }
+        sum
+    }
+
+    /// The value of an index in the first lane, as `i64`.
+    fn scalar_index(&self, index: &Index, place: &Place<'c>, values: &Values<'c>) -> Value<'c> {
+        let b = self.build;
+        let mut sum: Option<Value<'c>> = None;
+        for (term, factor) in self.outermost_first(index, place) {
+            let value = match term {
+                Term::Axis(axis) => place.axis(*axis),
+                Term::Quotient(x, d) => {
+                    b.op(Op::UDiv, self.scalar_index(x, place, values), b.i64(*d))
+                }
+                Term::Remainder(x, d) => {
+                    b.op(Op::URem, self.scalar_index(x, place, values), b.i64(*d))
+                }
+                Term::Dynamic(e, ..) => match values.get(*e) {
+                    v if lanes(v) > 1 => b.extract(v, 0),
+                    v => v,
+                },
+            };
+            let value = if factor == 1 { value } else { b.mul(value, b.i64(factor)) };
+            sum = Some(sum.map_or(value, |s| b.add(s, value)));
+        }
+        match (sum, index.constant) {
+            (None, constant) => b.i64(constant),
+            (Some(sum), 0) => sum,
+            (Some(sum), constant) => b.add(sum, b.i64(constant)),
+        }
+    }
+
+    /// The terms with those first that change in the outermost loops.
+    fn outermost_first<'i>(&self, index: &'i Index, place: &Place<'c>) -> Vec<(&'i Term, i64)> {
+        let depth = |term: &Term| {
+            let index = Index::term(term.clone());
+            let lane = index.depends_on(place.lanes.axis);
+            2 * u32::from(index.depends_on(Axis::Inner)) + u32::from(lane)
+        };
+        let mut terms: Vec<_> = index.terms.iter().map(|(t, f)| (t, *f)).collect();
+        terms.sort_by_key(|(t, _)| depth(t));
+        terms
+    }
+
+    /// Bits in which a vector of this index and all parts of it can be computed.
+    fn bits(&self, index: &Index) -> u32 {
+        let (low, high) = index.range(&self.extents);
+        let here = i32::try_from(low).is_ok() && i32::try_from(high).is_ok();
+        let inside = index.terms.iter().all(|(term, factor)| {
+            let (l, h) = Index::term(term.clone()).scale(*factor).range(&self.extents);
+            let part = i32::try_from(l).is_ok() && i32::try_from(h).is_ok();
+            match term {
+                Term::Quotient(x, _) | Term::Remainder(x, _) => part && self.bits(x) == 32,
+                _ => part,
+            }
+        });
+        if here && inside { 32 } else { 64 }
+    }
+
+    fn address(
+        &self,
+        argument: u32,
+        index: &Index,
+        place: &Place<'c>,
+        values: &Values<'c>,
+    ) -> Address<'c> {
+        let b = self.build;
+        let element = b.memory_ty(self.arguments[argument as usize].dtype);
+        let base = self.pointers[argument as usize];
+        if !self.differs(index, place, values) {
+            return Address::One(b.gep(element, base, self.scalar_index(index, place, values)));
+        }
+        let mut dynamic = false;
+        index.for_each_dynamic(&mut |e: ExprId| dynamic |= lanes(values.get(e)) > 1);
+        let step = if dynamic { None } else { index.coefficient(place.lanes.axis) };
+        match step {
+            Some(1) => {
+                Address::Ascending(b.gep(element, base, self.scalar_index(index, place, values)))
+            }
+            Some(-1) => {
+                let last = index.offset(1 - i64::from(place.lanes.width));
+                Address::Descending(b.gep(element, base, self.scalar_index(&last, place, values)))
+            }
+            _ => {
+                let bits = self.bits(index);
+                Address::Scattered(b.gep(element, base, self.index(index, place, values, bits)))
+            }
+        }
+    }
+
+    // --- loads ----------------------------------------------------------
+
+    /// Element `index` of an argument in each lane; zero where `valid` is false.
+    pub fn load(
+        &self,
+        argument: u32,
+        index: &Index,
+        valid: Option<Value<'c>>,
+        place: &Place<'c>,
+        values: &Values<'c>,
+    ) -> Value<'c> {
+        let b = self.build;
+        let dtype = self.arguments[argument as usize].dtype;
+        let width = place.lanes.width;
+        if self.arguments[argument as usize].elements == 0 {
+            return b.constant(kiln_ir::Scalar::zero(dtype));
+        }
+        match self.address(argument, index, place, values) {
+            Address::One(ptr) => {
+                let Some(valid) = valid else {
+                    return self.load_contiguous(dtype, ptr, 1, None);
+                };
+                let (valid, any) = match lanes(valid) {
+                    1 => (valid, valid),
+                    _ => {
+                        let valid = self.masked(Some(valid), place).unwrap_or(valid);
+                        (valid, b.unary_intrinsic("llvm.vector.reduce.or", valid))
+                    }
+                };
+                let safe = b.select(any, ptr, self.pointers[argument as usize]);
+                let value = self.load_contiguous(dtype, safe, 1, None);
+                let value = b.splat(value, lanes(valid));
+                b.select(valid, value, value.get_type().const_zero())
+            }
+            Address::Ascending(ptr) => {
+                self.prefetch(argument, ptr);
+                self.load_contiguous(dtype, ptr, width, self.masked(valid, place))
+            }
+            Address::Descending(ptr) => {
+                let mask = self.masked(valid, place).map(|m| b.reverse(m));
+                b.reverse(self.load_contiguous(dtype, ptr, width, mask))
+            }
+            Address::Scattered(pointers) => {
+                let ty = with_lanes(b.memory_ty(dtype), width);
+                let mask = self.masked(valid, place);
+                let mask = mask.unwrap_or_else(|| b.splat(b.bool(true), width));
+                let args = [pointers, b.i32(dtype.size() as i64), mask, ty.const_zero()];
+                let types = [ty, pointers.get_type()];
+                self.to_register(dtype, b.intrinsic("llvm.masked.gather", &types, &args))
+            }
+        }
+    }
+
+    /// The lanes that exist and are valid; nothing if all are.
+    fn masked(&self, valid: Option<Value<'c>>, place: &Place<'c>) -> Option<Value<'c>> {
+        let valid = valid.map(|v| self.build.splat(v, place.lanes.width));
+        match (place.lanes.mask, valid) {
+            (Some(mask), Some(valid)) => Some(self.build.and(mask, valid)),
+            (mask, valid) => mask.or(valid),
+        }
+    }
+
+    /// `width` elements from `ptr` on; zero in lanes that the mask excludes.
+    pub fn load_contiguous(
+        &self,
+        dtype: DType,
+        ptr: Value<'c>,
+        width: u32,
+        mask: Option<Value<'c>>,
+    ) -> Value<'c> {
+        let b = self.build;
+        let ty = with_lanes(b.memory_ty(dtype), width);
+        let align = dtype.size() as u32;
+        let value = match mask {
+            None => b.load(ty, ptr, align),
+            Some(mask) => {
+                let args = [ptr, b.i32(align.into()), mask, ty.const_zero()];
+                b.intrinsic("llvm.masked.load", &[ty, b.ptr_ty()], &args)
+            }
+        };
+        self.to_register(dtype, value)
+    }
+
+    fn to_register(&self, dtype: DType, value: Value<'c>) -> Value<'c> {
+        match dtype {
+            DType::Bool => self.build.icmp(IntPredicate::NE, value, self.build.int_like(value, 0)),
+            _ => value,
+        }
+    }
+
+    fn prefetch(&self, argument: u32, ptr: Value<'c>) {
+        let b = self.build;
+        let ahead = self.ahead[argument as usize];
+        if ahead > 0 {
+            let ptr = b.gep(b.int_ty(8).into(), ptr, b.i64(ahead as i64));
+            // For reading, into all levels, data.
+            let args = [ptr, b.i32(0), b.i32(3), b.i32(1)];
+            b.intrinsic_void("llvm.prefetch", &[b.ptr_ty()], &args);
+        }
+    }
+
+    // --- stores ---------------------------------------------------------
+
+    /// Writes a value, or its lanes that exist.
+    pub fn store(&self, store: &Store, place: &Place<'c>, values: &Values<'c>) {
+        let b = self.build;
+        let dtype = self.arguments[store.argument as usize].dtype;
+        let value = values.get(store.value);
+        match self.address(store.argument, &store.index, place, values) {
+            Address::One(ptr) => {
+                let value = if lanes(value) > 1 { b.extract(value, 0) } else { value };
+                self.store_contiguous(dtype, ptr, value, None, false);
+            }
+            Address::Ascending(ptr) => {
+                let streaming = self.streams(store, place);
+                let value = b.splat(value, place.lanes.width);
+                self.store_contiguous(dtype, ptr, value, place.lanes.mask, streaming);
+            }
+            Address::Descending(ptr) => {
+                let mask = place.lanes.mask.map(|m| b.reverse(m));
+                let value = b.reverse(b.splat(value, place.lanes.width));
+                self.store_contiguous(dtype, ptr, value, mask, false);
+            }
+            Address::Scattered(pointers) => {
+                let width = place.lanes.width;
+                let value = self.to_memory(dtype, b.splat(value, width));
+                let mask = place.lanes.mask.unwrap_or_else(|| b.splat(b.bool(true), width));
+                let args = [value, pointers, b.i32(dtype.size() as i64), mask];
+                let types = [value.get_type(), pointers.get_type()];
+                b.intrinsic_void("llvm.masked.scatter", &types, &args);
+            }
+        }
+    }
+
+    /// Writes elements from `ptr` on, but for lanes that the mask excludes.
+    pub fn store_contiguous(
+        &self,
+        dtype: DType,
+        ptr: Value<'c>,
+        value: Value<'c>,
+        mask: Option<Value<'c>>,
+        streaming: bool,
+    ) {
+        let b = self.build;
+        let align = dtype.size() as u32;
+        let value = self.to_memory(dtype, value);
+        match mask {
+            None => {
+                let align = if streaming { align * lanes(value) } else { align };
+                b.store(value, ptr, align, streaming);
+            }
+            Some(mask) => {
+                let args = [value, ptr, b.i32(align.into()), mask];
+                b.intrinsic_void("llvm.masked.store", &[value.get_type(), b.ptr_ty()], &args);
+            }
+        }
+    }
+
+    fn to_memory(&self, dtype: DType, value: Value<'c>) -> Value<'c> {
+        match dtype {
+            DType::Bool => self.build.resize(value, 8, false),
+            _ => value,
+        }
+    }
+
+    /// Whether a vector store goes past the caches: the argument is written so, and
+    /// the address is aligned whatever the axes are, given that those along which
+    /// lanes run move by whole vectors.
+    fn streams(&self, store: &Store, place: &Place<'c>) -> bool {
+        let bytes = self.arguments[store.argument as usize].dtype.size() as i64;
+        let width = i64::from(place.lanes.width);
+        let vector = i64::from(self.isa.vector_bits() / 8);
+        let aligned = |elements: i64| elements % width == 0;
+        self.streaming[store.argument as usize]
+            && place.lanes.mask.is_none()
+            && width * bytes >= vector
+            && aligned(store.index.constant)
+            && store
+                .index
+                .terms
+                .iter()
+                .all(|(term, factor)| aligned(*factor) || *term == Term::Axis(place.lanes.axis))
+    }
+}

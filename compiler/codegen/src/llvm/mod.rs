@@ -1,0 +1,39 @@
+//! CPU machine code from kernel IR, through LLVM.
+//!
+//! [`compile`] turns kernels into object files and says how each is launched;
+//! [`OrcLoader`] makes the objects callable. Between the two everything is bytes,
+//! which can be kept in a cache and loaded by another process.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `target` | instruction sets, target machines |
+//! | `build` | LLVM instructions on values that may be scalars or vectors |
+//! | `arithmetic` | what primitive functions become |
+//! | `expr` | expressions at a place: the part shared by all bodies |
+//! | `memory` | index maps as addresses, loads and stores |
+//! | `reduce` | accumulators in the order of a tree |
+//! | `loops` | bodies of loops |
+//! | `compile` | modules, passes, objects, threads |
+//! | `elf` | what the loader must know of an object before it trusts it |
+//! | `load` | ORC: the one place where code is mapped and its address taken |
+//!
+//! Vectors are explicit, so LLVM's vectorizer is not run. No fast-math flag is set
+//! anywhere: the bits of a result are those that kernel IR defines, on every level of
+//! instructions.
+
+mod arithmetic;
+mod build;
+mod compile;
+mod elf;
+mod expr;
+mod load;
+mod loops;
+mod memory;
+mod reduce;
+mod target;
+#[cfg(test)]
+mod tests;
+
+pub use compile::{Code, CompileError, Entry, Options, TextKind, compile, text};
+pub use load::OrcLoader;
+pub use target::Isa;
