@@ -1,5 +1,8 @@
 //! Jitted functions: how they are fed, what they cache, what they leave alone.
 
+// A borrowed argument is kept and a moved one given up: the `&` matters.
+#![allow(clippy::needless_borrows_for_generic_args)]
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, LazyLock};
 

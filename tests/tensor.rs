@@ -43,7 +43,7 @@ fn elementwise() {
     close(&x.sigmoid(), &[0.119203, 0.377541, 0.5, 0.622459, 0.880797]);
     close(&x.silu(), &[-0.238406, -0.188770, 0.0, 0.311230, 1.761594]);
     close(&x.gelu(), &[-0.045402, -0.154286, 0.0, 0.345714, 1.954598]);
-    close(&x.gelu_exact(), &[-0.045500, -0.154269, 0.0, 0.345731, 1.954500]);
+    close(&x.gelu_exact(), &[-0.045500, -0.154269, 0.0, 0.345731, 1.9545]);
     close(&(-&x % 1.5), &[0.5, 0.5, 0.0, -0.5, -0.5]);
     assert_eq!(v::<bool>(&x.gt(0.0)), [false, false, false, true, true]);
     assert_eq!(v::<bool>(&!x.le(0.0)), [false, false, false, true, true]);
@@ -82,9 +82,9 @@ fn integers_bits_and_shifts() {
 fn select_and_where() {
     let c = Tensor::from([true, false]);
     close(&c.select(1.0, 2.0), &[1.0, 2.0]);
-    close(&Tensor::where_(&c, &iota(&[2, 2]), -1.0), &[0.0, -1.0, 2.0, -1.0]);
+    close(&Tensor::where_(&c, iota(&[2, 2]), -1.0), &[0.0, -1.0, 2.0, -1.0]);
     assert_eq!(v::<i32>(&c.select(1, Tensor::from([[5i32], [6]]))), [1, 5, 1, 6]);
-    assert!(message(&c.select(&iota(&[3]), 0.0)).contains("do not broadcast: condition bool[2]"));
+    assert!(message(&c.select(iota(&[3]), 0.0)).contains("do not broadcast: condition bool[2]"));
 }
 
 #[test]
@@ -126,9 +126,10 @@ fn indexing() {
     close(&x.get((.., 1)), &[1.0, 5.0, 9.0]);
     close(&x.get((1..3, 2..)), &[6.0, 7.0, 10.0, 11.0]);
     close(&x.get((0..=1, -1)), &[3.0, 7.0]);
-    close(&x.get(0..-2), &[0.0, 1.0, 2.0, 3.0]);
+    close(&x.get(..-2), &[0.0, 1.0, 2.0, 3.0]);
+    close(&x.get(kiln::Index::range(1, -1)), &[4.0, 5.0, 6.0, 7.0]);
     close(&x.get((0, kiln::Index::from(..).step_by(2))), &[0.0, 2.0]);
-    assert_eq!(x.get(2..1).shape(), [0, 4]);
+    assert_eq!(x.get(2..2).shape(), [0, 4]);
     close(&x.slice(&[1, 1], &[3, 2]), &[5.0, 9.0]);
     close(&x.slice_strided(&[0, 0], &[3, 4], &[2, 3]), &[0.0, 3.0, 8.0, 11.0]);
     let i = Tensor::from(1i32);

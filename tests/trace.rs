@@ -1,5 +1,8 @@
 //! Tracing: mistakes become one error at the user's line, and nothing panics.
 
+// A borrowed argument is kept and a moved one given up: the `&` matters.
+#![allow(clippy::needless_borrows_for_generic_args)]
+
 use std::sync::Mutex;
 
 use kiln::prelude::*;
@@ -242,4 +245,12 @@ fn captured_host_data_is_a_constant_that_is_listed() {
     let large = jit(|a: Tensor| a + Tensor::from(vec![0.0f32; 1 << 18]));
     large.call(0.5).unwrap();
     assert!(large.explain().contains("warning: large"), "{}", large.explain());
+}
+
+#[test]
+fn endless_recursion_is_an_error() {
+    static COUNTDOWN: std::sync::LazyLock<Jit<(Tensor,), Tensor>> =
+        std::sync::LazyLock::new(|| jit(|x: Tensor| COUNTDOWN.call(x - 1.0)));
+    let error = COUNTDOWN.call([3.0f32]).unwrap_err();
+    assert!(error.message().contains("is there an end to it?"), "{error}");
 }

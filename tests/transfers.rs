@@ -1,6 +1,9 @@
 //! Transfers are counted by who asked for them. One test, since the counters are
 //! the process's.
 
+// A borrowed argument is kept and a moved one given up: the `&` matters.
+#![allow(clippy::needless_borrows_for_generic_args)]
+
 use kiln::prelude::*;
 use kiln::{Transfers, transfers};
 

@@ -1,5 +1,8 @@
 //! Trees: what `derive(Tree)` makes, leaf paths, and how trees are fed.
 
+// A borrowed argument is kept and a moved one given up: the `&` matters.
+#![allow(clippy::needless_borrows_for_generic_args)]
+
 use std::collections::BTreeMap;
 
 use kiln::prelude::*;

@@ -35,9 +35,9 @@ fn differences(new: &Origin, old: &Origin) -> Vec<String> {
         Some(before) => Some(format!("{name} is {value}, was {before}")),
         None => Some(format!("{name} is {value}, was absent")),
     });
-    let gone = old.fields.iter().filter_map(|(name, value)| {
-        find(&new.fields, name).is_none().then(|| format!("{name} is absent, was {value}"))
-    });
+    let absent = |(name, _): &&(String, String)| find(&new.fields, name).is_none();
+    let gone = old.fields.iter().filter(absent);
+    let gone = gone.map(|(name, value)| format!("{name} is absent, was {value}"));
     changed.chain(gone).collect()
 }
 

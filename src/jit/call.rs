@@ -9,7 +9,7 @@
 //! In the steady state nothing here allocates: the lists are the thread's own and
 //! keep their memory.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -40,15 +40,16 @@ thread_local! {
 
 /// The thread's lists for the time of a call. A call inside (a destructor may make
 /// one) gets lists of its own.
-struct Lists(OnceCell<Box<Scratch>>);
+#[derive(Default)]
+struct Lists(Option<Box<Scratch>>);
 
 impl Lists {
     fn take() -> Lists {
-        Lists(SCRATCH.take().unwrap_or_default().into())
+        Lists(SCRATCH.take())
     }
 
     fn get(&mut self) -> &mut Scratch {
-        self.0.get_mut().expect("only `drop` takes the lists")
+        self.0.get_or_insert_default()
     }
 }
 
@@ -65,6 +66,30 @@ impl Drop for Lists {
     }
 }
 
+/// Calls inside calls inside a trace, beyond which they are taken for endless: far
+/// more than anybody writes, and far less than a stack holds.
+const MOST_NESTED: usize = 200;
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One level of calls inside a trace, left when dropped.
+struct Depth(());
+
+impl Depth {
+    fn enter() -> Depth {
+        DEPTH.set(DEPTH.get() + 1);
+        Depth(())
+    }
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
 /// What a table keeps to turn outputs into results.
 struct Template<R> {
     result: R,
@@ -77,8 +102,7 @@ struct Template<R> {
 impl<Args, R: Tree> Jit<Args, R> {
     pub(super) fn run<F: Feed<Args>>(&self, feed: F) -> Result<R, Error> {
         if kiln_trace::is_open() {
-            // A call inside a trace is part of it.
-            return (self.trace)(feed.inline());
+            return self.run_inline(feed);
         }
         let mut lists = Lists::take();
         let scratch = lists.get();
@@ -89,6 +113,21 @@ impl<Args, R: Tree> Jit<Args, R> {
         let mut outputs = scratch.outputs.drain(..);
         let template = template::<R>(&entry)?;
         Ok(template.result.map(&mut |_| next(&mut outputs)))
+    }
+
+    /// A call inside a trace is part of it.
+    fn run_inline<F: Feed<Args>>(&self, feed: F) -> Result<R, Error> {
+        let depth = Depth::enter();
+        if DEPTH.get() > MOST_NESTED {
+            let message = format!(
+                "jitted functions call each other {MOST_NESTED} deep: is there an end to it? \
+                 A trace takes every call, whatever the values will be"
+            );
+            return Err(Error::user(message).with_source(self.core.at.source()));
+        }
+        let result = (self.trace)(feed.inline());
+        drop(depth);
+        result
     }
 
     /// The program for these arguments.
@@ -202,7 +241,7 @@ impl<Args, S: Tree, R: Tree> Jit<Args, (S, R)> {
         feed: F,
     ) -> Result<R, Error> {
         if kiln_trace::is_open() {
-            let (new, result) = (self.trace)(feed.inline())?;
+            let (new, result) = self.run_inline(feed)?;
             **state.borrow_mut() = new;
             return Ok(result);
         }

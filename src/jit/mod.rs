@@ -137,6 +137,12 @@ impl<Args, R> Jit<Args, R> {
     }
 }
 
+impl<Args, R> std::fmt::Debug for Jit<Args, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Jit({} at {})", self.name(), self.core.at.source())
+    }
+}
+
 /// [`jit`](crate::jit()) for closures whose parameters have no types: each is a
 /// `Tensor`. Dumps and messages know the parameters by their names.
 ///

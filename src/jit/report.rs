@@ -114,6 +114,12 @@ impl Program {
     }
 }
 
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Program").field(&self.info()).finish()
+    }
+}
+
 /// A line for each constant that is more than a number.
 fn constants(graph: &Graph) -> Vec<String> {
     let lines = graph.order().into_iter().filter_map(|node| match graph.op(node) {

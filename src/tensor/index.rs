@@ -29,8 +29,18 @@ pub enum Index {
 }
 
 impl Index {
-    fn range(start: Option<i64>, end: Option<i64>) -> Index {
-        Index::Range { start, end, step: 1 }
+    /// The elements from `start` (or the first) to before `end` (or the last). The
+    /// same as a range, for bounds like `1` and `-1` that look reversed as one.
+    ///
+    /// ```
+    /// use kiln::{Index, prelude::*};
+    ///
+    /// let x = Tensor::arange(5, I32);
+    /// assert_eq!(x.get(Index::range(1, -1)).to_vec::<i32>()?, [1, 2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    pub fn range(start: impl Into<Option<i64>>, end: impl Into<Option<i64>>) -> Index {
+        Index::Range { start: start.into(), end: end.into(), step: 1 }
     }
 
     /// Every `step`-th element of the range.
@@ -57,24 +67,24 @@ macro_rules! index_from {
         }
         impl From<Range<$t>> for Index {
             fn from(r: Range<$t>) -> Index {
-                Index::range(Some(r.start as i64), Some(r.end as i64))
+                Index::range(r.start as i64, r.end as i64)
             }
         }
         impl From<RangeInclusive<$t>> for Index {
             fn from(r: RangeInclusive<$t>) -> Index {
                 // An inclusive −1 is the last element: no end, rather than end 0.
                 let end = *r.end() as i64 + 1;
-                Index::range(Some(*r.start() as i64), (end != 0).then_some(end))
+                Index::range(*r.start() as i64, (end != 0).then_some(end))
             }
         }
         impl From<RangeFrom<$t>> for Index {
             fn from(r: RangeFrom<$t>) -> Index {
-                Index::range(Some(r.start as i64), None)
+                Index::range(r.start as i64, None)
             }
         }
         impl From<RangeTo<$t>> for Index {
             fn from(r: RangeTo<$t>) -> Index {
-                Index::range(None, Some(r.end as i64))
+                Index::range(None, r.end as i64)
             }
         }
     )*};
@@ -235,6 +245,8 @@ pub struct At<'t, I> {
     index: I,
 }
 
+// The names are JAX's: `x.at[i].add(y)`.
+#[allow(clippy::should_implement_trait)]
 impl<I: TensorIndex> At<'_, I> {
     /// The tensor with this part replaced by `value`, broadcast to it.
     #[track_caller]

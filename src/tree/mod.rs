@@ -35,7 +35,15 @@ use crate::Tensor;
 
 /// A value with tensors at its leaves.
 ///
-/// Derive it; the methods are for Kiln and for generic code over trees.
+/// Derive it; the methods are for Kiln and for generic code over trees. A number
+/// in a tree must say that it is static:
+///
+/// ```compile_fail,E0277
+/// use kiln::prelude::*;
+///
+/// #[derive(Tree)]
+/// struct Sgd { velocity: Tensor, rate: f32 }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tree of tensors",
     label = "neither a tensor nor made of tensors",
@@ -77,7 +85,16 @@ pub trait Tree: Sized + Send + Sync + 'static + Feed<Self> {
     }
 }
 
-/// What may be passed where a `T` is expected.
+/// What may be passed where a `T` is expected: a `T`, which is given up; a `&T`,
+/// which is kept; for tuples, lists and maps the parts one by one; and for a
+/// [`Tensor`] a number or host array.
+///
+/// ```compile_fail,E0277
+/// use kiln::prelude::*;
+///
+/// let f = jit(|x: Tensor| x + 1.0);
+/// f.call("three");
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed where the jitted function takes `{T}`",
     label = "not a `{T}`, a reference to one, or something that becomes one",
