@@ -159,7 +159,7 @@ fn faulty_attributes_are_messages() {
     assert_eq!(parse("convert", none(), &[ty.clone(), ty.clone()]), "wants one result type, got 2");
     assert_eq!(parse("call", none().word("graph", "f"), &[]), "attribute `graph` must be a graph");
     assert_eq!(
-        parse("constant", none().int("value", 3), &[ty.clone()]),
+        parse("constant", none().int("value", 3), std::slice::from_ref(&ty)),
         "attribute `value` must be a literal"
     );
     let mut attrs = none();
