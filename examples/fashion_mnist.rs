@@ -149,9 +149,9 @@ fn report(step: &Step, model: &mut Model, train: &Split) -> kiln::Result<()> {
     let (x, labels) = read_batch(train, 0, 0);
     step.update(model, &x, &labels, 0.0)?.block_until_ready()?;
     let after = transfers();
-    let sent = after.to_device.bytes - before.to_device.bytes;
-    let implicit = after.to_device_implicit.count - before.to_device_implicit.count;
-    let fetched = after.from_device.count - before.from_device.count;
+    let sent = after.host_to_device.bytes - before.host_to_device.bytes;
+    let implicit = after.implicit_host_to_device.count - before.implicit_host_to_device.count;
+    let fetched = after.device_to_host.count - before.device_to_host.count;
 
     let programs = step.programs();
     let program = programs.last().expect("the step has been called");

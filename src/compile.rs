@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 use kiln_executable::{Memory, Traffic};
 use kiln_ir::{Graph, Literal, Value};
+pub(crate) use kiln_runtime::Input;
 
 use crate::config::config;
 use crate::device::{self, Array};
 use crate::tree::KeyWriter;
-use crate::{Error, ErrorKind, Scalar};
+use crate::{Error, ErrorKind};
 
 /// What changes the result of compiling, beside the graph.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -97,17 +98,6 @@ pub struct Work {
     pub traffic: Traffic,
 }
 
-/// An argument of a run.
-#[derive(Debug)]
-pub(crate) enum Input {
-    /// An array that stays as it is.
-    Kept(Array),
-    /// An array given up. The program may overwrite it if nobody else holds it.
-    Donated(Array),
-    /// A rank-0 number; no transfer.
-    Scalar(Scalar),
-}
-
 /// A compiled program.
 #[derive(Debug)]
 pub(crate) struct Compiled {
@@ -149,9 +139,9 @@ impl Compiled {
             .iter()
             .map(|input| match input {
                 Input::Kept(array) | Input::Donated(array) => device::peek(array),
-                Input::Scalar(scalar) => Ok(Literal::scalar(*scalar)),
+                Input::Scalar(scalar) => Literal::scalar(*scalar),
             })
-            .collect::<Result<_, Error>>()?;
+            .collect();
         let results = kiln_ir::eval(&self.graph, &literals)
             .map_err(|e| Error::internal(format!("a call of the wrong shape: {e}")))?;
         results.iter().map(device::adopt).collect()

@@ -19,6 +19,10 @@ pub(crate) struct Config {
     pub dump: Vec<Stage>,
     /// `KILN_DUMP_DIR`: where to; standard error without it.
     pub dump_dir: Option<PathBuf>,
+    /// `KILN_THREADS`: threads that run kernels.
+    pub threads: Option<usize>,
+    /// `KILN_POOL_BYTES`: address space of the pool.
+    pub pool_bytes: Option<u64>,
     /// `KILN_CACHE_ENTRIES`: most programs kept at a time.
     pub cache_entries: Option<usize>,
 }
@@ -51,12 +55,35 @@ fn read(var: impl Fn(&str) -> Option<String>) -> Result<Config, Error> {
         config.dump.push(stage.ok_or_else(|| invalid("KILN_DUMP", name, &Stage::names()))?);
     }
     config.dump_dir = var("KILN_DUMP_DIR").map(PathBuf::from);
+    if let Some(value) = var("KILN_THREADS") {
+        let threads = value.parse().ok().filter(|&n: &usize| (1..=1024).contains(&n));
+        config.threads = Some(
+            threads.ok_or_else(|| invalid("KILN_THREADS", &value, "a number from 1 to 1024"))?,
+        );
+    }
+    if let Some(value) = var("KILN_POOL_BYTES") {
+        let wanted = "a number of bytes, as `1048576`, `512M` or `8G`";
+        let bytes = bytes(&value).ok_or_else(|| invalid("KILN_POOL_BYTES", &value, wanted))?;
+        config.pool_bytes = Some(bytes);
+    }
     if let Some(value) = var("KILN_CACHE_ENTRIES") {
         let entries = value.parse().ok().filter(|&n: &usize| n > 0);
         config.cache_entries =
             Some(entries.ok_or_else(|| invalid("KILN_CACHE_ENTRIES", &value, "a number above 0"))?);
     }
     Ok(config)
+}
+
+/// A number above 0, with `K`, `M` or `G` for powers of 1024.
+fn bytes(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        b'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let n: u64 = digits.parse().ok()?;
+    n.checked_mul(1 << shift).filter(|&n| n > 0)
 }
 
 #[cfg(test)]
@@ -73,7 +100,18 @@ mod tests {
         assert!(config.eval);
         assert_eq!(config.dump, [Stage::Graph, Stage::Plan]);
         assert!(!from(&[]).unwrap().eval);
-        for bad in [("KILN_DEVICE", "tpu"), ("KILN_DUMP", "grph"), ("KILN_CACHE_ENTRIES", "0")] {
+        let config = from(&[("KILN_THREADS", "3"), ("KILN_POOL_BYTES", "2G")]).unwrap();
+        assert_eq!((config.threads, config.pool_bytes), (Some(3), Some(2 << 30)));
+        let bad = [
+            ("KILN_POOL_BYTES", "0"),
+            ("KILN_POOL_BYTES", "G"),
+            ("KILN_POOL_BYTES", "99999999999G"),
+            ("KILN_THREADS", "0"),
+            ("KILN_DEVICE", "tpu"),
+            ("KILN_DUMP", "grph"),
+            ("KILN_CACHE_ENTRIES", "0"),
+        ];
+        for bad in bad {
             let error = from(&[bad]).unwrap_err();
             assert!(error.message().contains(bad.0) && error.message().contains(bad.1), "{error}");
         }

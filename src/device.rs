@@ -3,122 +3,120 @@
 //! Explicit transfers are those that the program spells out: `Tensor::from` host
 //! data, `device_put`, `device_get`, `to_vec`. Feeding a host array to a call is
 //! an implicit one. A number fed as an argument is no transfer.
+//!
+//! There is one device for now, the CPU, made when it is first needed.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use kiln_ir::{Literal, Type};
+use kiln_ir::Literal;
+pub(crate) use kiln_runtime::{Array, Cause};
+use kiln_runtime::{PoolStats, RunStats, TransferStats};
 
+use crate::config::config;
 use crate::lazy::{self, Lazy};
 use crate::tensor::Repr;
-use crate::{Error, HostArray, Tensor, Tree};
+use crate::{DeviceErrorKind, Error, ErrorKind, HostArray, Tensor, Tree};
 
-/// An array on the device. Interim: a literal on the host.
+/// A device: where arrays live and programs run.
 #[derive(Clone, Debug)]
-pub(crate) struct Array(Arc<Literal>);
+pub struct Device(kiln_runtime::Device);
 
-/// Who asked for a transfer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Transfer {
-    /// The program spells it out.
-    Explicit,
-    /// It follows from how a call was fed.
-    Implicit,
-}
-
-impl Array {
-    pub(crate) fn ty(&self) -> &Type {
-        self.0.ty()
+impl Device {
+    /// The process's CPU device, with the threads and the pool that the environment
+    /// asks for.
+    ///
+    /// # Errors
+    /// If a switch is not understood, or the system refuses address space or a thread.
+    pub fn cpu() -> Result<Device, Error> {
+        device().cloned().map(Device)
     }
 
-    /// The same for all handles of one array, and for no two arrays at a time.
-    pub(crate) fn id(&self) -> u64 {
-        Arc::as_ptr(&self.0) as u64
+    /// Threads that run kernels.
+    pub fn threads(&self) -> usize {
+        self.0.threads()
     }
 
-    pub(crate) fn block_until_ready(&self) -> Result<(), Error> {
-        Ok(())
+    /// Waits until everything that was started has finished.
+    pub fn synchronize(&self) {
+        self.0.synchronize();
+    }
+
+    /// The pool: bytes reserved, in use, and in use at most so far.
+    pub fn memory_stats(&self) -> PoolStats {
+        self.0.memory_stats()
+    }
+
+    /// Transfers so far, by direction and by who asked for them.
+    pub fn transfers(&self) -> TransferStats {
+        self.0.transfers()
+    }
+
+    /// Programs run, kernels launched, and copies made so far.
+    pub fn run_stats(&self) -> RunStats {
+        self.0.run_stats()
     }
 }
 
-/// Transfers since the process began.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Transfers {
-    /// To the device, spelled out by the program.
-    pub to_device: Direction,
-    /// To the device, because a call was fed with host data.
-    pub to_device_implicit: Direction,
-    /// From the device.
-    pub from_device: Direction,
+/// The device of this process.
+pub(crate) fn device() -> Result<&'static kiln_runtime::Device, Error> {
+    static DEVICE: OnceLock<Result<kiln_runtime::Device, Error>> = OnceLock::new();
+    let device = DEVICE.get_or_init(|| {
+        let (config, default) = (config()?, kiln_runtime::Config::default());
+        let config = kiln_runtime::Config {
+            threads: config.threads.unwrap_or(default.threads),
+            capacity: config.pool_bytes.unwrap_or(default.capacity),
+        };
+        kiln_runtime::Device::cpu(config).map_err(|e| error(&e))
+    });
+    device.as_ref().map_err(Error::clone)
 }
 
-/// Transfers in one direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Direction {
-    /// How many.
-    pub count: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-struct Counter {
-    count: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Counter {
-    const fn new() -> Counter {
-        Counter { count: AtomicU64::new(0), bytes: AtomicU64::new(0) }
-    }
-
-    fn add(&self, bytes: usize) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    fn read(&self) -> Direction {
-        Direction {
-            count: self.count.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
+/// A failure of the runtime, as the user sees it.
+pub(crate) fn error(error: &kiln_runtime::Error) -> Error {
+    use kiln_runtime::Error as E;
+    let kind = match error {
+        E::OutOfMemory { .. } => ErrorKind::Device(DeviceErrorKind::OutOfMemory),
+        E::Setup(_) => ErrorKind::Device(DeviceErrorKind::Unavailable),
+        E::Load(_) => ErrorKind::Compile,
+        E::ArgumentCount { .. } | E::ArgumentType { .. } | E::OtherDevice { .. } => {
+            ErrorKind::Internal
         }
-    }
-}
-
-static TO_DEVICE: Counter = Counter::new();
-static TO_DEVICE_IMPLICIT: Counter = Counter::new();
-static FROM_DEVICE: Counter = Counter::new();
-
-/// Transfers since the process began.
-pub fn transfers() -> Transfers {
-    Transfers {
-        to_device: TO_DEVICE.read(),
-        to_device_implicit: TO_DEVICE_IMPLICIT.read(),
-        from_device: FROM_DEVICE.read(),
-    }
-}
-
-pub(crate) fn put(literal: &Literal, transfer: Transfer) -> Result<Array, Error> {
-    let counter = match transfer {
-        Transfer::Explicit => &TO_DEVICE,
-        Transfer::Implicit => &TO_DEVICE_IMPLICIT,
     };
-    counter.add(literal.bytes().len());
-    Ok(Array(Arc::new(literal.clone())))
+    Error::new(kind, error.to_string())
 }
 
+/// Transfers since the process began, by direction and by who asked for them.
+pub fn transfers() -> TransferStats {
+    device().map(|d| d.transfers()).unwrap_or_default()
+}
+
+/// The device's pool: bytes reserved, in use, and in use at most so far.
+///
+/// # Errors
+/// If there is no device; see [`Device::cpu`].
+pub fn memory_stats() -> Result<PoolStats, Error> {
+    Ok(device()?.memory_stats())
+}
+
+/// Copies host data to the device.
+pub(crate) fn put(literal: &Literal, cause: Cause) -> Result<Array, Error> {
+    device()?.put(literal.ty(), literal.bytes(), cause).map_err(|e| error(&e))
+}
+
+/// Copies an array to the host: a transfer.
 pub(crate) fn get(array: &Array) -> Result<Literal, Error> {
-    FROM_DEVICE.add(array.ty().bytes());
-    peek(array)
+    array.to_literal().map_err(|e| error(&e))
 }
 
-/// The contents, for the interpreter, whose host memory is the device's.
-pub(crate) fn peek(array: &Array) -> Result<Literal, Error> {
-    Ok((*array.0).clone())
+/// The contents, for the interpreter, whose host memory is the device's: no
+/// transfer.
+pub(crate) fn peek(array: &Array) -> Literal {
+    array.with_bytes(|bytes| Literal::from_bytes(array.ty().clone(), bytes))
 }
 
-/// A result of the interpreter as an array.
+/// A result of the interpreter as an array: no transfer.
 pub(crate) fn adopt(literal: &Literal) -> Result<Array, Error> {
-    Ok(Array(Arc::new(literal.clone())))
+    device()?.fill(literal.ty(), literal.bytes()).map_err(|e| error(&e))
 }
 
 /// The tree with every leaf on the device: expressions computed, numbers moved.
@@ -134,7 +132,7 @@ pub fn device_put<T: Tree>(tree: T) -> Result<T, Error> {
             Some(array) => Tensor::array(array),
             None => leaf.clone(),
         },
-        Repr::Scalar(scalar) => match put(&Literal::scalar(*scalar), Transfer::Explicit) {
+        Repr::Scalar(scalar) => match put(&Literal::scalar(*scalar), Cause::Explicit) {
             Ok(array) => Tensor::array(array),
             Err(error) => {
                 failure.get_or_insert(error);

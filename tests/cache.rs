@@ -4,6 +4,7 @@
 // A borrowed argument is kept and a moved one given up: the `&` matters.
 #![allow(clippy::needless_borrows_for_generic_args)]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use kiln::cache;
@@ -119,6 +120,35 @@ fn the_function_is_part_of_the_key() {
     let (double, triple) = (scaled(2.0), scaled(3.0));
     assert_eq!(double.call(1.0).unwrap().item::<f32>().unwrap(), 2.0);
     assert_eq!(triple.call(1.0).unwrap().item::<f32>().unwrap(), 3.0);
+}
+
+/// A cache that is cleared and bounded while it is used costs time, never a
+/// result. [C12]
+#[test]
+fn the_cache_may_be_cleared_at_any_time() {
+    let _alone = alone();
+    let f = jit(|x: Tensor, n: Static<u32>| x.powi(*n as i32));
+    let done = AtomicUsize::new(0);
+    std::thread::scope(|s| {
+        for thread in 0..4u32 {
+            let (f, done) = (&f, &done);
+            s.spawn(move || {
+                for i in 0..50 {
+                    let n = (thread + i) % 7;
+                    let y = f.call([2.0f32], Static(n)).unwrap();
+                    assert_eq!(y.item::<f32>().unwrap(), 2f32.powi(n as i32));
+                }
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        s.spawn(|| {
+            while done.load(Ordering::Relaxed) < 4 {
+                cache::clear();
+                cache::set_capacity(3);
+                std::thread::yield_now();
+            }
+        });
+    });
 }
 
 /// Executables do not outlive their function. [K84]

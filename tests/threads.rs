@@ -26,35 +26,6 @@ fn calls_from_many_threads() {
     assert_eq!((TRACES.load(Ordering::Relaxed), f.compile_count()), (5, 5));
 }
 
-/// A cache that is cleared and bounded while it is used costs time, never a
-/// result. [C12]
-#[test]
-fn the_cache_may_be_cleared_at_any_time() {
-    let f = jit(|x: Tensor, n: Static<u32>| x.powi(*n as i32));
-    let done = AtomicUsize::new(0);
-    std::thread::scope(|s| {
-        for thread in 0..4u32 {
-            let (f, done) = (&f, &done);
-            s.spawn(move || {
-                for i in 0..50 {
-                    let n = (thread + i) % 7;
-                    let y = f.call([2.0f32], Static(n)).unwrap();
-                    assert_eq!(y.item::<f32>().unwrap(), 2f32.powi(n as i32));
-                }
-                done.fetch_add(1, Ordering::Relaxed);
-            });
-        }
-        s.spawn(|| {
-            while done.load(Ordering::Relaxed) < 4 {
-                kiln::cache::clear();
-                kiln::cache::set_capacity(3);
-                std::thread::yield_now();
-            }
-            kiln::cache::set_capacity(1000);
-        });
-    });
-}
-
 #[test]
 fn a_tensor_made_on_one_thread_is_used_on_another() {
     let x = Tensor::from([1.0f32, 2.0]) * 2.0;

@@ -5,16 +5,16 @@
 #![allow(clippy::needless_borrows_for_generic_args)]
 
 use kiln::prelude::*;
-use kiln::{Transfers, transfers};
+use kiln::{TransferStats, transfers};
 
 fn during(f: impl FnOnce()) -> [(u64, u64); 3] {
     let before = transfers();
     f();
-    let Transfers { to_device, to_device_implicit, from_device } = transfers();
+    let TransferStats { host_to_device, implicit_host_to_device, device_to_host } = transfers();
     [
-        (to_device, before.to_device),
-        (to_device_implicit, before.to_device_implicit),
-        (from_device, before.from_device),
+        (host_to_device, before.host_to_device),
+        (implicit_host_to_device, before.implicit_host_to_device),
+        (device_to_host, before.device_to_host),
     ]
     .map(|(now, then)| (now.count - then.count, now.bytes - then.bytes))
 }

@@ -129,7 +129,7 @@ impl Tensor {
         if kiln_trace::is_open() {
             return Tensor::constant(literal, at);
         }
-        match device::put(&literal, device::Transfer::Explicit) {
+        match device::put(&literal, device::Cause::Explicit) {
             Ok(array) => Tensor::array(array),
             Err(error) => Tensor::poisoned(kiln_trace::fail(error, at)),
         }
@@ -205,8 +205,8 @@ impl Tensor {
     pub fn block_until_ready(&self) -> Result<&Tensor, Error> {
         let at = At::caller();
         match self.repr() {
-            Repr::Array(array) => array.block_until_ready()?,
-            Repr::Lazy(lazy) => lazy.evaluate()?.block_until_ready()?,
+            Repr::Array(array) => array.block_until_ready(),
+            Repr::Lazy(lazy) => lazy.evaluate()?.block_until_ready(),
             Repr::Scalar(_) => {}
             _ => return self.literal("block_until_ready", at).map(|_| self),
         }

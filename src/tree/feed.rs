@@ -38,7 +38,7 @@ impl Arguments {
     /// Host data, put on the device for the call: a transfer that the program did
     /// not spell out.
     pub(crate) fn host(&mut self, literal: &Literal) {
-        match device::put(literal, device::Transfer::Implicit) {
+        match device::put(literal, device::Cause::Implicit) {
             Ok(array) => self.borrowed(Tensor::array(array)),
             Err(error) => _ = self.error.get_or_insert(error),
         }
