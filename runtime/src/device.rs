@@ -88,9 +88,9 @@ pub enum Error {
         /// Leaf path of the parameter.
         name: String,
         /// The parameter's type.
-        wanted: Type,
+        wanted: Box<Type>,
         /// The argument's type.
-        given: Type,
+        given: Box<Type>,
     },
     /// An argument is on another device.
     #[error("`{program}`: argument {index} `{name}` is on another device")]

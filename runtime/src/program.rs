@@ -78,6 +78,11 @@ impl Device {
             })
             .collect();
         let entries = (0..parts.kernels.len()).map(|k| code.entry(k)).collect();
+        self.0.queue.make_room(Sizes {
+            parameters: parts.parameters.len(),
+            outputs: parts.outputs.len(),
+            arguments: parts.kernels.iter().map(|k| k.arguments.len()).max().unwrap_or(0),
+        });
         Ok(Program(Arc::new(Loaded {
             executable: executable.clone(),
             code,
@@ -193,8 +198,8 @@ impl Program {
                     program: parts.name.clone(),
                     index,
                     name: parameter.name.clone(),
-                    wanted: parameter.ty.clone(),
-                    given,
+                    wanted: Box::new(parameter.ty.clone()),
+                    given: Box::new(given),
                 });
             }
         }
@@ -279,6 +284,24 @@ struct Number([u8; ALIGNMENT as usize]);
 impl Default for Number {
     fn default() -> Number {
         Number([0; ALIGNMENT as usize])
+    }
+}
+
+/// How much room a program needs in a record.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sizes {
+    parameters: usize,
+    outputs: usize,
+    arguments: usize,
+}
+
+impl Sizes {
+    pub(crate) fn max(self, other: Sizes) -> Sizes {
+        Sizes {
+            parameters: self.parameters.max(other.parameters),
+            outputs: self.outputs.max(other.outputs),
+            arguments: self.arguments.max(other.arguments),
+        }
     }
 }
 
@@ -377,6 +400,17 @@ impl Record {
         };
         // SAFETY: the executable was checked: the offset lies inside the buffer.
         unsafe { base.add(place.offset as usize) }
+    }
+
+    /// Makes room in an empty record.
+    pub(crate) fn reserve(&mut self, sizes: Sizes) {
+        self.parameters.reserve(sizes.parameters);
+        self.numbers.reserve(sizes.parameters.saturating_sub(self.numbers.len()));
+        self.copies.reserve(sizes.parameters);
+        self.taken.reserve(sizes.parameters);
+        self.held.reserve(sizes.parameters + 1);
+        self.outputs.reserve(sizes.outputs);
+        self.arguments.reserve(sizes.arguments.saturating_sub(self.arguments.len()));
     }
 
     /// Lets go of everything but the capacity.

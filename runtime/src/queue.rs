@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::device::Inner;
-use crate::program::Record;
+use crate::program::{Record, Sizes};
 use crate::threads::{Scratch, lock};
 
 /// Most runs that may be pending.
@@ -27,8 +27,10 @@ const SPINS: u32 = 2_000;
 
 struct State {
     pending: VecDeque<Box<Record>>,
-    /// Records to use again.
+    /// Records to use again: as many as can ever be needed.
     spare: Vec<Box<Record>>,
+    /// What the largest program needs of a record.
+    sizes: Sizes,
     /// Whether a thread is doing a run.
     running: bool,
     stop: bool,
@@ -61,7 +63,8 @@ impl Queue {
     pub(crate) fn new() -> Queue {
         let state = State {
             pending: VecDeque::with_capacity(RUN_AHEAD + 1),
-            spare: Vec::with_capacity(RUN_AHEAD + 1),
+            spare: (0..RUN_AHEAD + 2).map(|_| Box::default()).collect(),
+            sizes: Sizes::default(),
             running: false,
             stop: false,
             submitted: 0,
@@ -107,7 +110,17 @@ impl Queue {
         lock(&self.0.state).submitted
     }
 
-    /// A record to fill, used before if possible.
+    /// Makes room in the records for a program, so that its runs need none.
+    pub(crate) fn make_room(&self, sizes: Sizes) {
+        let mut state = lock(&self.0.state);
+        state.sizes = state.sizes.max(sizes);
+        let sizes = state.sizes;
+        for record in &mut state.spare {
+            record.reserve(sizes);
+        }
+    }
+
+    /// A record to fill.
     pub(crate) fn record(&self) -> Box<Record> {
         lock(&self.0.state).spare.pop().unwrap_or_default()
     }
@@ -188,6 +201,7 @@ fn do_next<'q>(shared: &'q Shared, mut state: MutexGuard<'q, State>) -> MutexGua
     record.clear();
     let mut state = lock(&shared.state);
     state.running = false;
+    record.reserve(state.sizes);
     state.spare.push(record);
     shared.done.notify_all();
     if !state.pending.is_empty() {

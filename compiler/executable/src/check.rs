@@ -98,7 +98,7 @@ fn check_slot(parts: &Parts, slot: Slot, bytes: u64, writes: bool) -> Result<(),
         Base::Constants if writes => return Err("writes constants".into()),
         Base::Constants => parts.constants.len() as u64,
     };
-    if slot.offset % ALIGNMENT != 0 {
+    if !slot.offset.is_multiple_of(ALIGNMENT) {
         return Err(format!("offset {} is not a multiple of {ALIGNMENT}", slot.offset));
     }
     match slot.offset.checked_add(bytes) {
