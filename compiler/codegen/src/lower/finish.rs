@@ -4,24 +4,27 @@
 //! axes are those of the iteration space, and the arena holds whatever evaluation
 //! came across. Here
 //!
-//! 1. point axes that every index uses together become one axis, so that a dense
+//! 1. point axes that indices take apart become several axes, so that nothing is
+//!    divided at run time;
+//! 2. point axes that every index uses together become one axis, so that a dense
 //!    elementwise kernel is one-dimensional whatever the shapes were;
-//! 2. expressions that nothing reads go;
-//! 3. arguments that are not touched go, and the others are numbered in order.
+//! 3. expressions that nothing reads go;
+//! 4. arguments that are not touched go, and the others are numbered in order.
 
 use hashbrown::HashMap;
 
 use super::{Buffers, Launch};
 use crate::kernel::index::Extents;
 use crate::kernel::{
-    Argument, Axis, Body, Contraction, Expr, ExprId, Exprs, Index, Kernel, Loops, Stage, Store,
+    Argument, Axis, Body, Contraction, Expr, ExprId, Exprs, Index, Kernel, Lanes, Loops, Stage,
+    Store, Term,
 };
 
 /// The launch that runs `body`.
 pub(crate) fn launch(buffers: &Buffers, name: &str, body: Body) -> Launch {
     let body = match body {
-        Body::Loops(loops) => Body::Loops(merge_loops(loops)),
-        Body::Contraction(contraction) => Body::Contraction(merge_batch(contraction)),
+        Body::Loops(loops) => Body::Loops(merge_loops(split_loops(loops))),
+        Body::Contraction(c) => Body::Contraction(merge_batch(split_batch(c))),
         Body::Together(_) => unreachable!("parts are joined after they are finished"),
     };
     let mut touched: Vec<Touched> = Vec::new();
@@ -233,11 +236,103 @@ fn indices<'a>(exprs: &'a Exprs, stores: impl Iterator<Item = &'a Store>) -> Vec
     inside.chain(stores.map(|s| &s.index)).collect()
 }
 
-fn merge_loops(loops: Loops) -> Loops {
-    // Only what is read counts: an index that evaluation came across and dropped
-    // must not keep axes apart.
-    let none = Rewrite { extents: loops.extents(), axes: &Index::axis, argument: &|a| a };
-    let mut loops = none.loops(&loops);
+/// Fewest steps of the last axis that lanes can run along without idling: it is not
+/// taken apart into shorter runs.
+const SHORTEST_RUN: u64 = 16;
+
+/// The digits that indices take axis `axis` apart into, as strides: with `p / 64` and
+/// `p % 64`, the strides 64 and 1. `None` unless each divides the one before it.
+fn digits(axis: Axis, extent: u64, indices: &[&Index]) -> Option<Vec<u64>> {
+    let mut strides = vec![1];
+    let mut alone = true;
+    indices.iter().for_each(|index| alone &= boundaries(index, axis, &mut strides));
+    strides.sort_unstable_by(|a, b| b.cmp(a));
+    strides.dedup();
+    let chain = strides.iter().try_fold(extent, |above, &s| (above % s == 0).then_some(s));
+    (alone && strides.len() > 1 && chain.is_some()).then_some(strides)
+}
+
+/// Collects where an index divides the axis; false if it divides it together with
+/// something else.
+fn boundaries(index: &Index, axis: Axis, strides: &mut Vec<u64>) -> bool {
+    index.terms.iter().all(|(term, _)| match term {
+        Term::Quotient(x, d) | Term::Remainder(x, d) if x.depends_on(axis) => {
+            match (&x.terms[..], x.constant) {
+                ([(Term::Axis(_), 1)], 0) => {
+                    strides.push(*d as u64);
+                    true
+                }
+                ([(Term::Quotient(y, c), 1)], 0) => {
+                    strides.push((c * d) as u64);
+                    boundaries(x, axis, strides) && matches!(&y.terms[..], [(Term::Axis(_), 1)])
+                }
+                _ => false,
+            }
+        }
+        _ => true,
+    })
+}
+
+/// Axes taken apart: the new extents, and each old axis in terms of the new ones.
+/// Nothing when no axis is.
+fn split(points: &[u64], shortest_last: u64, indices: &[&Index]) -> Option<(Vec<u64>, Vec<Index>)> {
+    let (mut extents, mut places) = (Vec::new(), Vec::new());
+    for (p, &extent) in points.iter().enumerate() {
+        let last = p + 1 == points.len();
+        let digits = digits(Axis::Point(p as u32), extent, indices)
+            .filter(|d| !last || d[d.len() - 2] >= shortest_last)
+            .unwrap_or_else(|| vec![1]);
+        let mut place = Index::default();
+        let mut above = extent;
+        for stride in digits {
+            let digit = Index::axis(Axis::Point(extents.len() as u32));
+            place = place.add(&digit.scale(stride as i64));
+            extents.push(above / stride);
+            above = stride;
+        }
+        places.push(place);
+    }
+    (extents.len() > points.len()).then_some((extents, places))
+}
+
+/// An old axis in terms of the new ones.
+fn taken_apart(places: &[Index], axis: Axis) -> Index {
+    match axis {
+        Axis::Point(p) => places[p as usize].clone(),
+        axis => Index::axis(axis),
+    }
+}
+
+fn split_loops(loops: Loops) -> Loops {
+    let loops = read_only(&loops);
+    let all = indices(&loops.exprs, loops.stages.iter().flat_map(|s| &s.stores));
+    if loops.stages.iter().any(|s| s.ragged.is_some()) {
+        // Chunks are counted by one axis; what splits long reductions keeps few others.
+        return loops;
+    }
+    let shortest = if loops.lanes == Lanes::Points { SHORTEST_RUN } else { 1 };
+    let Some((points, places)) = split(&loops.points, shortest, &all) else {
+        return loops;
+    };
+    let extents = Extents { points, ..loops.extents() };
+    Rewrite { extents, axes: &|a| taken_apart(&places, a), argument: &|a| a }.loops(&loops)
+}
+
+fn split_batch(c: Contraction) -> Contraction {
+    let Some((points, places)) = split(&c.batch, 1, &indices(&c.exprs, c.stores.iter())) else {
+        return c;
+    };
+    let extents = Extents { points, ..c.extents() };
+    Rewrite { extents, axes: &|a| taken_apart(&places, a), argument: &|a| a }.contraction(&c)
+}
+
+/// Without what nothing reads: an index that evaluation came across and dropped must
+/// not decide about axes.
+fn read_only(loops: &Loops) -> Loops {
+    Rewrite { extents: loops.extents(), axes: &Index::axis, argument: &|a| a }.loops(loops)
+}
+
+fn merge_loops(mut loops: Loops) -> Loops {
     let all = indices(&loops.exprs, loops.stages.iter().flat_map(|s| &s.stores));
     let fixed: Vec<u32> = loops.stages.iter().filter_map(|s| Some(s.ragged?.axis)).collect();
     let (points, place) = groups(&loops.points, &fixed, &all);
