@@ -26,9 +26,9 @@ pub const RUN_AHEAD: usize = 32;
 const SPINS: u32 = 2_000;
 
 struct State {
-    pending: VecDeque<Box<Record>>,
+    pending: VecDeque<Record>,
     /// Records to use again: as many as can ever be needed.
-    spare: Vec<Box<Record>>,
+    spare: Vec<Record>,
     /// What the largest program needs of a record.
     sizes: Sizes,
     /// Whether a thread is doing a run.
@@ -63,7 +63,7 @@ impl Queue {
     pub(crate) fn new() -> Queue {
         let state = State {
             pending: VecDeque::with_capacity(RUN_AHEAD + 1),
-            spare: (0..RUN_AHEAD + 2).map(|_| Box::default()).collect(),
+            spare: (0..RUN_AHEAD + 2).map(|_| Record::default()).collect(),
             sizes: Sizes::default(),
             running: false,
             stop: false,
@@ -121,12 +121,12 @@ impl Queue {
     }
 
     /// A record to fill.
-    pub(crate) fn record(&self) -> Box<Record> {
+    pub(crate) fn record(&self) -> Record {
         lock(&self.0.state).spare.pop().unwrap_or_default()
     }
 
     /// Gives back a record that was not submitted.
-    pub(crate) fn give_back(&self, record: Box<Record>) {
+    pub(crate) fn give_back(&self, record: Record) {
         lock(&self.0.state).spare.push(record);
     }
 
@@ -175,7 +175,7 @@ impl Queue {
 impl Turn<'_> {
     /// Submits the run. A short one is done at once if nothing is before it; the
     /// answer says whether it was.
-    pub(crate) fn submit(mut self, mut record: Box<Record>, short: bool) -> bool {
+    pub(crate) fn submit(mut self, mut record: Record, short: bool) -> bool {
         record.ticket = self.ticket;
         let inline = short && !self.state.running && self.state.pending.is_empty();
         self.state.pending.push_back(record);
