@@ -18,7 +18,7 @@
 use hashbrown::HashMap;
 use kiln_ir::{DType, Scalar};
 
-use super::Index;
+use super::{Axis, Index};
 
 /// Identifies an expression of one arena.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -204,6 +204,21 @@ impl Exprs {
             }
         }
         reached
+    }
+
+    /// For each expression, whether it changes along the inner axis.
+    pub fn varying(&self) -> Vec<bool> {
+        let mut varying = vec![false; self.items.len()];
+        for (i, (expr, _)) in self.items.iter().enumerate() {
+            let mut varies = match expr {
+                Expr::Load { index, .. } | Expr::Index(index) => index.depends_on(Axis::Inner),
+                Expr::Kept(_) => true,
+                _ => false,
+            };
+            expr.for_each_operand(|o| varies |= varying[o.0 as usize]);
+            varying[i] = varies;
+        }
+        varying
     }
 
     /// How many there are.

@@ -20,12 +20,19 @@
 pub mod expr;
 pub mod index;
 mod print;
+mod share;
+mod structure;
+mod traffic;
+mod verify;
 
 use kiln_ir::DType;
 use kiln_ir::op::{ArgKind, ReduceKind};
 
 pub use expr::{Expr, ExprId, Exprs};
 pub use index::{Axis, Index, Term};
+pub use structure::Structure;
+pub use traffic::traffic;
+pub use verify::{VerifyError, verify};
 
 /// What one launch computes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -38,7 +38,20 @@ pub(crate) fn launch(buffers: &Buffers, name: &str, body: Body) -> Launch {
         operands.push(buffers.operand(i as u32));
     }
     let body = renumber(body, &|argument| numbers[argument as usize]);
-    Launch { kernel: Kernel { name: name.to_string(), arguments, body }, arguments: operands }
+    checked(Launch {
+        kernel: Kernel { name: name.to_string(), arguments, body },
+        arguments: operands,
+    })
+}
+
+/// In debug builds, lowering does not let go of a kernel that is not well-formed.
+fn checked(launch: Launch) -> Launch {
+    if cfg!(debug_assertions)
+        && let Err(error) = crate::kernel::verify(&launch.kernel)
+    {
+        panic!("lowering made a kernel that is not well-formed: {error}\n{}", launch.kernel);
+    }
+    launch
 }
 
 /// One launch of independent ones. Buffers that several read are passed once.
@@ -68,7 +81,7 @@ pub(crate) fn join(name: &str, launches: Vec<Launch>) -> Launch {
     let (arguments, kernel_arguments) = all.into_iter().unzip();
     let kernel =
         Kernel { name: name.to_string(), arguments: kernel_arguments, body: Body::Together(parts) };
-    Launch { kernel, arguments }
+    checked(Launch { kernel, arguments })
 }
 
 #[derive(Clone, Copy, Default)]

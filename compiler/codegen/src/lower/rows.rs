@@ -195,26 +195,6 @@ impl Program {
         let here = move |r: &Found| self.levels[r.value.0 as usize] == level;
         self.reductions.iter().enumerate().filter(move |(_, r)| here(r)).map(|(i, r)| (i as u32, r))
     }
-
-    /// For each expression, whether it changes along a row.
-    pub fn varying(&self) -> Vec<bool> {
-        varying(&self.exprs)
-    }
-}
-
-/// For each expression, whether it depends on the inner axis.
-fn varying(exprs: &Exprs) -> Vec<bool> {
-    let mut varying = vec![false; exprs.len()];
-    for (id, expr, _) in exprs.iter() {
-        let mut varies = match expr {
-            Expr::Load { index, .. } | Expr::Index(index) => index.depends_on(Axis::Inner),
-            Expr::Kept(_) => true,
-            _ => false,
-        };
-        expr.for_each_operand(|o| varies |= varying[o.0 as usize]);
-        varying[id.0 as usize] = varies;
-    }
-    varying
 }
 
 /// The program as one list of stages.
@@ -276,7 +256,7 @@ struct Keeping {
 /// earlier stage has computed.
 fn keep(program: &Program, stages: &mut [Stage]) -> Keeping {
     let exprs = &program.exprs;
-    let varying = program.varying();
+    let varying = exprs.varying();
     let cost = costs(exprs, &varying);
     let mut keeping = Keeping::default();
     let mut room = KEPT_BYTES;

@@ -1,0 +1,368 @@
+//! Well-formedness of kernels: what backends rely on and do not check again.
+//!
+//! Lowering makes only kernels that pass; a message from here is a fault of Kiln, and
+//! names the kernel. Two promises are beyond a static check and belong to the
+//! interpreter: that no element is stored twice, and that a shared buffer is read
+//! before it is written.
+
+use kiln_ir::DType;
+use kiln_ir::op::ReduceKind;
+
+use super::expr::{BinaryOp, UnaryOp};
+use super::index::Extents;
+use super::{
+    Axis, Body, Combine, Contraction, Expr, ExprId, Exprs, Index, KEPT_BYTES, Kernel, Lanes, Loops,
+    Reduction, Stage, Store, Term,
+};
+
+/// A kernel that is not well-formed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("kernel `{kernel}`: {message}")]
+pub struct VerifyError {
+    kernel: String,
+    message: String,
+}
+
+/// Checks `kernel`.
+///
+/// # Errors
+/// Names the first rule of kernel IR that is broken.
+pub fn verify(kernel: &Kernel) -> Result<(), VerifyError> {
+    let verifier = Verifier { kernel };
+    verifier.kernel().map_err(|message| VerifyError { kernel: kernel.name.clone(), message })
+}
+
+type Checked = Result<(), String>;
+
+macro_rules! ensure {
+    ($holds:expr, $($message:tt)*) => {
+        if !$holds {
+            return Err(format!($($message)*));
+        }
+    };
+}
+
+struct Verifier<'k> {
+    kernel: &'k Kernel,
+}
+
+/// What may be read at one place of a kernel.
+struct Scope<'a> {
+    extents: Extents,
+    /// The chunked axis, the extent of a chunk and of the whole axis.
+    ragged: Option<(Axis, u64, u64)>,
+    /// Slots filled by earlier stages.
+    slots: &'a [u32],
+    /// Row arrays filled by earlier stages, with their extent.
+    kept: &'a [(u32, u64)],
+    /// Whether the finished sum of a contraction exists.
+    sum: bool,
+    /// Axes that exist but make no sense here.
+    hidden: &'a [Axis],
+}
+
+impl Verifier<'_> {
+    fn kernel(&self) -> Checked {
+        for (i, a) in self.kernel.arguments.iter().enumerate() {
+            ensure!(a.reads || a.writes, "argument {i} is neither read nor written");
+        }
+        match &self.kernel.body {
+            Body::Loops(loops) => self.loops(loops),
+            Body::Contraction(contraction) => self.contraction(contraction),
+            Body::Together(parts) => {
+                ensure!(parts.len() >= 2, "one launch of {} parts", parts.len());
+                parts.iter().try_for_each(|part| self.loops(part))
+            }
+        }
+    }
+
+    fn loops(&self, loops: &Loops) -> Checked {
+        self.types(&loops.exprs)?;
+        ensure!(!loops.points.contains(&0), "no points: {:?}", loops.points);
+        ensure!(!loops.stages.is_empty(), "no stages");
+        let (mut slots, mut kept, mut kept_bytes) = (Vec::new(), Vec::new(), 0);
+        for stage in &loops.stages {
+            ensure!(stage.inner > 0, "a stage of no steps");
+            let extents =
+                Extents { points: loops.points.clone(), inner: stage.inner, ..Extents::default() };
+            let ragged = match stage.ragged {
+                Some(ragged) => {
+                    let chunks = loops.points.get(ragged.axis as usize);
+                    ensure!(chunks.is_some(), "chunks are counted by no axis");
+                    ensure!(
+                        chunks.is_some_and(|c| *c == ragged.total.div_ceil(stage.inner)),
+                        "{chunks:?} chunks of {} do not make {}",
+                        stage.inner,
+                        ragged.total
+                    );
+                    Some((Axis::Point(ragged.axis), stage.inner, ragged.total))
+                }
+                None => None,
+            };
+            let scope = Scope {
+                extents,
+                ragged,
+                slots: &slots,
+                kept: &kept,
+                sum: false,
+                hidden: &[Axis::Row, Axis::Column],
+            };
+            self.stage(loops, stage, &scope)?;
+            let (mut new_slots, mut new_kept) = (Vec::new(), Vec::new());
+            for reduction in &stage.reductions {
+                self.reduction(&loops.exprs, reduction)?;
+                let known = slots.contains(&reduction.slot) || new_slots.contains(&reduction.slot);
+                ensure!(!known, "slot {} is filled twice", reduction.slot);
+                new_slots.push(reduction.slot);
+            }
+            for &(array, value) in &stage.keeps {
+                ensure!(loops.lanes == Lanes::Inner, "rows are kept where lanes are points");
+                ensure!(stage.ragged.is_none(), "a row is kept in chunks");
+                ensure!(kept.iter().all(|&(k, _)| k != array), "row array {array} is filled twice");
+                kept_bytes += stage.inner * loops.exprs.dtype(value).size() as u64;
+                ensure!(kept_bytes <= KEPT_BYTES, "{kept_bytes} bytes of rows are kept");
+                new_kept.push((array, stage.inner));
+            }
+            slots.extend(new_slots);
+            kept.extend(new_kept);
+        }
+        Ok(())
+    }
+
+    fn stage(&self, loops: &Loops, stage: &Stage, scope: &Scope) -> Checked {
+        let mut roots = Vec::new();
+        stage.for_each_root(|e| roots.push(e));
+        self.reads(&loops.exprs, &roots, scope)?;
+        stage.stores.iter().try_for_each(|s| self.store(&loops.exprs, s, scope))
+    }
+
+    fn contraction(&self, c: &Contraction) -> Checked {
+        self.types(&c.exprs)?;
+        ensure!(!c.batch.contains(&0), "no batches: {:?}", c.batch);
+        ensure!(c.m > 0 && c.n > 0 && c.k > 0, "an empty product: {} {} {}", c.m, c.n, c.k);
+        let sum_type = c.accumulator;
+        for (side, value, hidden) in [("lhs", c.lhs, Axis::Column), ("rhs", c.rhs, Axis::Row)] {
+            let dtype = c.exprs.dtype(value);
+            ensure!(dtype == sum_type, "{side} is {dtype}, the sum {sum_type}");
+            let scope = Scope {
+                extents: c.extents(),
+                ragged: None,
+                slots: &[],
+                kept: &[],
+                sum: false,
+                hidden: &[hidden],
+            };
+            self.reads(&c.exprs, &[value], &scope)?;
+        }
+        let scope = Scope {
+            extents: c.extents(),
+            ragged: None,
+            slots: &[],
+            kept: &[],
+            sum: true,
+            hidden: &[Axis::Inner],
+        };
+        let mut roots = Vec::new();
+        c.stores.iter().for_each(|s| s.for_each_root(|e| roots.push(e)));
+        self.reads(&c.exprs, &roots, &scope)?;
+        for (_, expr, dtype) in c.exprs.iter() {
+            ensure!(*expr != Expr::Sum || dtype == sum_type, "the sum is read as {dtype}");
+        }
+        c.stores.iter().try_for_each(|s| self.store(&c.exprs, s, &scope))
+    }
+
+    fn reduction(&self, exprs: &Exprs, reduction: &Reduction) -> Checked {
+        let dtype = exprs.dtype(reduction.value);
+        ensure!(!dtype.is_half(), "a reduction accumulates in {dtype}");
+        let logic = matches!(
+            reduction.combine,
+            Combine::Value(ReduceKind::And | ReduceKind::Or | ReduceKind::Xor)
+        );
+        ensure!(logic || dtype != DType::Bool, "{:?} of bool", reduction.combine);
+        ensure!(!logic || !dtype.is_float(), "{:?} of {dtype}", reduction.combine);
+        let tree = reduction.tree;
+        ensure!(tree.lanes.is_power_of_two(), "{} lanes", tree.lanes);
+        ensure!(
+            tree.chunk > 0 && tree.chunk % u64::from(tree.lanes) == 0,
+            "chunks of {} for {} lanes",
+            tree.chunk,
+            tree.lanes
+        );
+        let slot_type = match reduction.combine {
+            Combine::Value(_) => dtype,
+            Combine::Arg(_) => DType::I64,
+        };
+        for (_, expr, read) in exprs.iter() {
+            let wrong = *expr == Expr::Slot(reduction.slot) && read != slot_type;
+            ensure!(!wrong, "slot {} holds {slot_type} and is read as {read}", reduction.slot);
+        }
+        Ok(())
+    }
+
+    /// Everything that `roots` read exists.
+    fn reads(&self, exprs: &Exprs, roots: &[ExprId], scope: &Scope) -> Checked {
+        let reached = exprs.reachable(roots.iter().copied());
+        for (_, expr, dtype) in exprs.iter().filter(|(id, ..)| reached[id.0 as usize]) {
+            match expr {
+                Expr::Load { argument, index, valid } => {
+                    let Some(a) = self.kernel.arguments.get(*argument as usize) else {
+                        return Err(format!("there is no argument {argument}"));
+                    };
+                    ensure!(a.reads, "argument {argument} is read");
+                    ensure!(a.dtype == dtype, "argument {argument} holds {}, not {dtype}", a.dtype);
+                    self.index(exprs, index, scope)?;
+                    if valid.is_none() {
+                        inside(index, a.elements, scope)?;
+                    }
+                }
+                Expr::Index(index) => self.index(exprs, index, scope)?,
+                Expr::Slot(slot) => {
+                    ensure!(scope.slots.contains(slot), "slot {slot} is read before it is filled");
+                }
+                Expr::Kept(array) => {
+                    let filled = scope.kept.contains(&(*array, scope.extents.inner));
+                    ensure!(filled, "row array {array} is read before it is filled");
+                }
+                Expr::Sum => ensure!(scope.sum, "the sum is read before it is finished"),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn store(&self, exprs: &Exprs, store: &Store, scope: &Scope) -> Checked {
+        let argument = store.argument;
+        let Some(a) = self.kernel.arguments.get(argument as usize) else {
+            return Err(format!("there is no argument {argument}"));
+        };
+        let dtype = exprs.dtype(store.value);
+        ensure!(a.writes, "argument {argument} is written");
+        ensure!(a.dtype == dtype, "argument {argument} holds {}, not {dtype}", a.dtype);
+        self.index(exprs, &store.index, scope)?;
+        inside(&store.index, a.elements, scope)
+    }
+
+    /// The index names axes that exist here, and values that are the same everywhere.
+    fn index(&self, exprs: &Exprs, index: &Index, scope: &Scope) -> Checked {
+        for (at, (term, factor)) in index.terms.iter().enumerate() {
+            ensure!(*factor != 0, "{index} has a factor of 0");
+            ensure!(at == 0 || index.terms[at - 1].0 < *term, "the terms of {index} are unsorted");
+            match term {
+                Term::Axis(Axis::Point(p)) => {
+                    ensure!((*p as usize) < scope.extents.points.len(), "there is no axis p{p}");
+                }
+                Term::Axis(axis) => {
+                    ensure!(!scope.hidden.contains(axis), "axis {axis} means nothing here");
+                }
+                Term::Quotient(x, d) | Term::Remainder(x, d) => {
+                    ensure!(*d > 0, "{index} divides by {d}");
+                    self.index(exprs, x, scope)?;
+                }
+                Term::Dynamic(id, low, high) => {
+                    ensure!(low <= high, "{index} has an empty range");
+                    ensure!(exprs.dtype(*id) == DType::I64, "{index} is no i64");
+                    ensure!(uniform(exprs, *id), "%{} of {index} is not the same everywhere", id.0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every expression has the type that its operands give it.
+    fn types(&self, exprs: &Exprs) -> Checked {
+        for (id, expr, dtype) in exprs.iter() {
+            let mut ordered = true;
+            expr.for_each_operand(|o| ordered &= o < id);
+            ensure!(ordered, "%{} comes before an operand", id.0);
+            let of = |e: &ExprId| exprs.dtype(*e);
+            let fits = match expr {
+                Expr::Const(value) => value.dtype() == dtype,
+                Expr::Load { valid, .. } => valid.is_none_or(|v| of(&v) == DType::Bool),
+                Expr::Index(_) => dtype == DType::I64,
+                Expr::Slot(_) | Expr::Sum => !dtype.is_half(),
+                Expr::Kept(_) => true,
+                Expr::Unary(op, a) => of(a) == dtype && unary_takes(*op, dtype),
+                Expr::Binary(op, a, b) => {
+                    of(a) == dtype && of(b) == dtype && binary_takes(*op, dtype)
+                }
+                Expr::Fma(a, b, c) => {
+                    let wide = dtype.is_float() && !dtype.is_half();
+                    wide && [a, b, c].iter().all(|e| of(e) == dtype)
+                }
+                Expr::Compare(_, a, b) => {
+                    dtype == DType::Bool && of(a) == of(b) && !of(a).is_half()
+                }
+                Expr::Select(c, a, b) => of(c) == DType::Bool && of(a) == dtype && of(b) == dtype,
+                Expr::Convert(a) => {
+                    let half = of(a).is_half() || dtype.is_half();
+                    let single = of(a) == DType::F32 || dtype == DType::F32;
+                    of(a) != dtype && (!half || single) && dtype != DType::Bool
+                }
+                Expr::Bitcast(a) => {
+                    let bits = of(a) != DType::Bool && dtype != DType::Bool;
+                    bits && of(a).size() == dtype.size() && of(a) != dtype
+                }
+            };
+            ensure!(fits, "%{} has a type that its operands do not give: {expr:?}", id.0);
+        }
+        Ok(())
+    }
+}
+
+fn unary_takes(op: UnaryOp, dtype: DType) -> bool {
+    let float = dtype.is_float() && !dtype.is_half();
+    match op {
+        UnaryOp::Neg | UnaryOp::Abs => float || dtype.is_integer(),
+        UnaryOp::Not => !dtype.is_float(),
+        _ => float,
+    }
+}
+
+fn binary_takes(op: BinaryOp, dtype: DType) -> bool {
+    let float = dtype.is_float() && !dtype.is_half();
+    match op {
+        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => !dtype.is_float(),
+        BinaryOp::ShiftLeft | BinaryOp::ShiftRightLogical | BinaryOp::ShiftRightArithmetic => {
+            dtype.is_integer()
+        }
+        _ => float || dtype.is_integer(),
+    }
+}
+
+/// Whether an expression is the same at every point and step.
+fn uniform(exprs: &Exprs, root: ExprId) -> bool {
+    let reached = exprs.reachable([root]);
+    let mut uniform = true;
+    for (_, expr, _) in exprs.iter().filter(|(id, ..)| reached[id.0 as usize]) {
+        uniform &= match expr {
+            Expr::Load { index, .. } | Expr::Index(index) => constant(index),
+            Expr::Slot(_) | Expr::Kept(_) | Expr::Sum => false,
+            _ => true,
+        };
+    }
+    uniform
+}
+
+fn constant(index: &Index) -> bool {
+    index.terms.iter().all(|(term, _)| match term {
+        Term::Axis(_) => false,
+        Term::Quotient(x, _) | Term::Remainder(x, _) => constant(x),
+        Term::Dynamic(..) => true,
+    })
+}
+
+/// The index stays inside an argument at every step that runs.
+fn inside(index: &Index, elements: u64, scope: &Scope) -> Checked {
+    let mut extents = scope.extents.clone();
+    if let Some((Axis::Point(p), chunk, total)) = scope.ragged
+        && index.merges(Axis::Point(p), Axis::Inner, chunk as i64)
+    {
+        // Chunk and step are used as one axis, which ends before the last chunk does.
+        extents.points[p as usize] = 1;
+        extents.inner = total;
+    }
+    let (low, high) = index.range(&extents);
+    let fits = low >= 0 && u64::try_from(high).is_ok_and(|h| h < elements);
+    ensure!(fits, "{index} runs from {low} to {high} in {elements} elements");
+    Ok(())
+}
