@@ -17,7 +17,7 @@ mod report;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
-use kiln_codegen::kernel::Kernel;
+use kiln_codegen::kernel::{Kernel, Structure};
 use kiln_codegen::llvm;
 use kiln_codegen::lower::{LowerError, lower};
 use kiln_executable::{CheckError, Executable, Traffic};
@@ -109,7 +109,7 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compiled, CompileError
         fusion.groups.iter().map(|group| lower(&graph, group)).collect::<Result<_, _>>()?;
     let (kernels, kernel_of) = distinct(&lowered);
     let traffic: Vec<Traffic> =
-        kernels.iter().map(kiln_codegen::kernel::traffic::traffic).collect();
+        kernels.iter().map(kiln_codegen::kernel::traffic).collect();
     timed.lap("lower");
 
     let layout = memory::layout(&graph, &fusion, &lowered, &donations);
@@ -165,7 +165,7 @@ impl Timed<'_> {
 /// which it is.
 fn distinct(lowered: &[kiln_codegen::lower::Lowered]) -> (Vec<Kernel>, Vec<Vec<usize>>) {
     let mut kernels: Vec<Kernel> = Vec::new();
-    let mut known: HashMap<Structure, usize> = HashMap::new();
+    let mut known: HashMap<Structure<'_>, usize> = HashMap::new();
     let kernel_of = lowered
         .iter()
         .map(|group| {
@@ -173,7 +173,7 @@ fn distinct(lowered: &[kiln_codegen::lower::Lowered]) -> (Vec<Kernel>, Vec<Vec<u
                 .launches
                 .iter()
                 .map(|launch| {
-                    *known.entry(Structure(launch.kernel.clone())).or_insert_with(|| {
+                    *known.entry(Structure(&launch.kernel)).or_insert_with(|| {
                         kernels.push(launch.kernel.clone());
                         kernels.len() - 1
                     })
@@ -182,22 +182,4 @@ fn distinct(lowered: &[kiln_codegen::lower::Lowered]) -> (Vec<Kernel>, Vec<Vec<u
         })
         .collect();
     (kernels, kernel_of)
-}
-
-/// A kernel that equals others of the same structure, whatever their names.
-struct Structure(Kernel);
-
-impl PartialEq for Structure {
-    fn eq(&self, other: &Structure) -> bool {
-        self.0.arguments == other.0.arguments && self.0.body == other.0.body
-    }
-}
-
-impl Eq for Structure {}
-
-impl std::hash::Hash for Structure {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.0.arguments.hash(state);
-        self.0.body.hash(state);
-    }
 }

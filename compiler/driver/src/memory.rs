@@ -6,6 +6,7 @@
 //! Every launch becomes a step.
 
 use hashbrown::HashMap;
+use kiln_codegen::kernel::{Body, Kernel};
 use kiln_codegen::lower::{Lowered, Operand};
 use kiln_ir::{Graph, Literal, Op, Value};
 use kiln_opt::{Fusion, Group, Kind, share};
@@ -152,7 +153,7 @@ impl Builder<'_> {
             if let Some(base) = update {
                 step.update = Some((base, step.writes[0]));
             } else if lowered.launches.len() == 1 {
-                step.may_share = self.may_share(group, &launch.kernel.arguments, &values);
+                step.may_share = self.may_share(group, &launch.kernel, &values);
             }
             self.layout.problem.steps.push(step);
             let launch = LaunchRef { group: g, launch: l, arguments };
@@ -168,29 +169,34 @@ impl Builder<'_> {
         }
     }
 
-    /// Pairs (read, written) that may be one place. A buffer that arrives as several
-    /// values (through reshapes) may be shared only if each of them may.
+    /// Pairs (read, written) that may be one place: by what the group computes, and by
+    /// what the kernel that was made of it does. A buffer that arrives as several
+    /// arguments (a value and its reshape) may be shared only if each of them may.
     fn may_share(
         &self,
         group: &Group,
-        arguments: &[kiln_codegen::kernel::Argument],
+        kernel: &Kernel,
         values: &[Option<Value>],
     ) -> Vec<(BufferId, BufferId)> {
-        let reads: Vec<Value> = values
-            .iter()
-            .zip(arguments)
-            .filter(|(_, a)| !a.writes)
-            .filter_map(|(v, _)| *v)
-            .collect();
+        let arguments = |writes: bool| {
+            let kernel = &kernel.arguments;
+            (0..values.len()).filter_map(move |i| {
+                (kernel[i].writes == writes).then_some(())?;
+                Some((i as u32, values[i]?))
+            })
+        };
         let mut pairs = Vec::new();
-        for (root, _) in values.iter().zip(arguments).filter(|(_, a)| a.writes) {
-            let Some(root) = *root else { continue };
-            for &input in &reads {
+        for (w, root) in arguments(true) {
+            for (_, input) in arguments(false) {
                 let pair = (self.buffers[&input], self.buffers[&root]);
-                let all = reads
-                    .iter()
-                    .filter(|&&v| self.buffers[&v] == pair.0)
-                    .all(|&v| share::may_share(self.graph, group, v, root));
+                let all = arguments(false)
+                    .filter(|(_, other)| self.buffers[other] == pair.0)
+                    .all(|(r, other)| {
+                        // A contraction's tiles are not told apart by its kernel IR.
+                        let by_kernel = matches!(kernel.body, Body::Contraction(_))
+                            || kernel.may_share(r, w);
+                        by_kernel && share::may_share(self.graph, group, other, root)
+                    });
                 if all && !pairs.contains(&pair) {
                     pairs.push(pair);
                 }

@@ -58,6 +58,7 @@ pub fn ulp(dtype: DType, x: f64) -> f64 {
         DType::F32 => (23, -126),
         _ => (52, -1022),
     };
-    let exponent = if x == 0.0 || !x.is_finite() { least } else { (x.log2().floor() as i32).max(least) };
+    let exponent =
+        if x == 0.0 || !x.is_finite() { least } else { (x.log2().floor() as i32).max(least) };
     2f64.powi(exponent - digits)
 }

@@ -162,7 +162,11 @@ impl Generator {
     /// A recent value more often than an old one.
     fn any(&mut self) -> usize {
         let n = self.known.len();
-        if self.random.one_in(3) { self.random.below(n) } else { n - 1 - self.random.below(n.min(5)) }
+        if self.random.one_in(3) {
+            self.random.below(n)
+        } else {
+            n - 1 - self.random.below(n.min(5))
+        }
     }
 
     fn ty(&self, i: usize) -> Type {
@@ -370,7 +374,11 @@ impl Generator {
                 dims.push(extra);
             }
             axes.push(dims.len());
-            let stretched = if d == 1 && self.random.one_in(2) { self.random.below(room.min(70) + 1) } else { d };
+            let stretched = if d == 1 && self.random.one_in(2) {
+                self.random.below(room.min(70) + 1)
+            } else {
+                d
+            };
             room /= (stretched / d.max(1)).max(1);
             dims.push(stretched);
         }
@@ -553,7 +561,9 @@ impl Generator {
         }
         let kind = self.random.pick(&ReduceKind::ALL);
         match kind {
-            ReduceKind::Min | ReduceKind::Max => self.add(Reduce { kind, axes }, &[value], exact, depth),
+            ReduceKind::Min | ReduceKind::Max => {
+                self.add(Reduce { kind, axes }, &[value], exact, depth)
+            }
             ReduceKind::And | ReduceKind::Or | ReduceKind::Xor => {
                 self.add(Reduce { kind, axes }, &[value], exact, depth);
             }
@@ -569,7 +579,9 @@ impl Generator {
     fn dot(&mut self) {
         let i = self.any();
         let lhs = self.ty(i);
-        if lhs.dtype == DType::Bool || (lhs.dtype.is_float() && (!self.rough || self.known[i].depth > 1)) {
+        if lhs.dtype == DType::Bool
+            || (lhs.dtype.is_float() && (!self.rough || self.known[i].depth > 1))
+        {
             return;
         }
         let rank = lhs.shape.rank();
@@ -593,7 +605,8 @@ impl Generator {
             axes.swap(j, self.random.below(j + 1));
         }
         let dims: Vec<usize> = axes.iter().map(|a| a.2).collect();
-        let out: usize = lhs.elements() / lhs_contract.iter().map(|&a| lhs.shape[a]).product::<usize>().max(1)
+        let out: usize = lhs.elements()
+            / lhs_contract.iter().map(|&a| lhs.shape[a]).product::<usize>().max(1)
             * axes.iter().filter(|a| a.0 == 2).map(|a| a.2).product::<usize>();
         let work = out * lhs_contract.iter().map(|&a| lhs.shape[a]).product::<usize>();
         if dims.iter().product::<usize>() > self.elements || out > self.elements || work > 400_000 {
