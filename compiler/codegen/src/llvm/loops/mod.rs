@@ -77,6 +77,7 @@ pub(crate) fn emit<'c>(
         end: function_args[3],
     };
     let launch = match loops.lanes {
+        _ if loops.points.contains(&0) => Launch { grid: 0, grain: 1, scratch: 0 },
         Lanes::Points => points::emit(&body),
         Lanes::Inner => inner::emit(&body),
     };

@@ -2,7 +2,9 @@
 //! this machine has, cut into units of work in several ways, and compared with the
 //! interpreter bit for bit.
 
+mod bandwidth;
 mod elementwise;
+mod fuzz;
 mod inner;
 mod points;
 mod toolchain;
