@@ -19,6 +19,7 @@ use inkwell::values::FunctionValue;
 
 use super::build::Build;
 use super::elf;
+use super::gemm;
 use super::loops::{self, Launch, Target};
 use super::target::{self, Isa};
 use crate::kernel::{Body, Kernel, Loops};
@@ -296,8 +297,8 @@ impl Worker {
                 Ok(loops::emit(build, self.target, arguments, loops, symbol, true).1)
             }
             Body::Together(parts) => Ok(self.together(build, kernel, parts, symbol)),
-            Body::Contraction(_) => {
-                Err(CompileError::kernel(&kernel.name, "contractions are not emitted yet"))
+            Body::Contraction(c) => {
+                Ok(gemm::emit(build, self.target.isa, arguments, c, symbol))
             }
         }
     }

@@ -13,6 +13,7 @@
 //! | `memory` | index maps as addresses, loads and stores |
 //! | `reduce` | accumulators in the order of a tree |
 //! | `loops` | bodies of loops |
+//! | `gemm` | bodies of contractions |
 //! | `compile` | modules, passes, objects, threads |
 //! | `elf` | what the loader must know of an object before it trusts it |
 //! | `load` | ORC: the one place where code is mapped and its address taken |
@@ -26,6 +27,7 @@ mod build;
 mod compile;
 mod elf;
 mod expr;
+mod gemm;
 mod load;
 mod loops;
 mod memory;

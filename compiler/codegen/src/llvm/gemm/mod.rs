@@ -36,27 +36,17 @@ use kiln_ir::DType;
 
 use super::build::{Build, Value};
 use super::expr::{Emitter, Lanes, Place, Values};
+use super::loops::Launch;
 use super::target::Isa;
-use crate::kernel::{Axis, Contraction, Expr, ExprId, Exprs, Kernel};
+use crate::kernel::{Argument, Axis, Contraction, Expr, ExprId, Exprs};
 use roles::Roles;
 use tile::{Call, Tile};
 use tiling::{Left, Machine, Problem, Right, Split, Tiling};
 
-/// What a launch of an emitted contraction needs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Emitted {
-    /// Units of work.
-    pub grid: u64,
-    /// Least units worth handing to another thread.
-    pub grain: u64,
-    /// Bytes of scratch of each thread.
-    pub scratch: u64,
-}
-
 /// The tiling that [`emit`] gives `c` on `isa`.
-pub(crate) fn tiling(kernel: &Kernel, c: &Contraction, isa: Isa) -> Tiling {
+pub(crate) fn tiling(isa: Isa, arguments: &[Argument], c: &Contraction) -> Tiling {
     let roles = Roles::of(c);
-    let access = |factor, free| roles::access(c, &kernel.arguments, factor, free);
+    let access = |factor, free| roles::access(c, arguments, factor, free);
     let problem = Problem {
         batch: c.batch.iter().product(),
         m: roles.m,
@@ -78,19 +68,36 @@ fn machine(isa: Isa, dtype: DType) -> Machine {
     }
 }
 
-/// Emits `kernel`, whose body is `c`, as the entry function `symbol` and the functions
-/// that it calls.
-pub(crate) fn emit(b: &Build, kernel: &Kernel, c: &Contraction, isa: Isa, symbol: &str) -> Emitted {
+/// Emits the entry function `symbol` for `c`, and the functions that it calls.
+pub(crate) fn emit(
+    b: &Build,
+    isa: Isa,
+    arguments: &[Argument],
+    c: &Contraction,
+    symbol: &str,
+) -> Launch {
     if c.m == 0 || c.n == 0 || c.batch.contains(&0) {
         b.entry(symbol, true);
         b.ret();
-        return Emitted { grid: 0, grain: 1, scratch: 0 };
+        return Launch { grid: 0, grain: 1, scratch: 0 };
     }
-    let driver = Driver::new(b, kernel, c, isa, symbol);
+    emit_tiled(b, isa, arguments, c, symbol, tiling(isa, arguments, c))
+}
+
+/// [`emit`] with a tiling of the caller's choice.
+pub(crate) fn emit_tiled(
+    b: &Build,
+    isa: Isa,
+    arguments: &[Argument],
+    c: &Contraction,
+    symbol: &str,
+    tiling: Tiling,
+) -> Launch {
+    let driver = Driver::new(b, isa, arguments, c, symbol, tiling);
     driver.grid();
     b.ret();
     let Driver { tiling, scratch, .. } = driver;
-    Emitted { grid: tiling.grid(), grain: tiling.grain, scratch: scratch.bytes }
+    Launch { grid: tiling.grid(), grain: tiling.grain, scratch: scratch.bytes }
 }
 
 /// Where each part of a thread's scratch starts, in bytes.
@@ -184,21 +191,21 @@ impl<'a, 'c> Driver<'a, 'c> {
     /// Emits the micro-kernels and starts the entry function.
     fn new(
         b: &'a Build<'c>,
-        kernel: &'a Kernel,
-        c: &'a Contraction,
         isa: Isa,
+        arguments: &'a [Argument],
+        c: &'a Contraction,
         symbol: &str,
+        tiling: Tiling,
     ) -> Driver<'a, 'c> {
-        let tiling = tiling(kernel, c, isa);
         let roles = Roles::of(c);
-        let plain = roles::plain_store(c, &kernel.arguments, &roles)
+        let plain = roles::plain_store(c, arguments, &roles)
             .filter(|_| roles.n % tiling.lanes == 0 || isa.masks(c.accumulator.size()));
         let tiles = tiles(&tiling, &roles, c.accumulator, isa, plain.map(|(_, row)| row));
         let tiles = tiles.into_iter().map(|t| (t, t.emit(b))).collect();
 
         let entry = b.entry(symbol, true);
         let parameter = |i| entry.get_nth_param(i).expect("the entry has four parameters");
-        let pointers = (0..kernel.arguments.len() as i64).map(|i| {
+        let pointers = (0..arguments.len() as i64).map(|i| {
             let place = b.gep(b.ptr_ty(), parameter(0), b.i64(i));
             b.load(b.ptr_ty(), place, 8)
         });
@@ -207,10 +214,10 @@ impl<'a, 'c> Driver<'a, 'c> {
             isa,
             exprs: &c.exprs,
             extents: c.extents(),
-            arguments: &kernel.arguments,
+            arguments,
             pointers: pointers.collect(),
-            streaming: vec![false; kernel.arguments.len()],
-            ahead: vec![0; kernel.arguments.len()],
+            streaming: vec![false; arguments.len()],
+            ahead: vec![0; arguments.len()],
         };
         let scratch = Scratch::new(&tiling, c.accumulator.size() as u64, plain.is_some());
         Driver {

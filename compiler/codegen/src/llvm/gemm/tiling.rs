@@ -196,6 +196,9 @@ pub struct Tiling {
 /// Bytes of the right factor that stay in the L2 cache: half of the smallest that
 /// server cores of the last years have (1 to 2 MiB), but measured best at 1 MiB.
 const RIGHT_BYTES: u64 = 1 << 20;
+/// Steps of a block when a factor's rows are far apart in memory: their lines and pages
+/// crowd the first-level caches otherwise.
+const SHORT_STEPS: u64 = 256;
 /// Bytes of a packed left block, which shares L2 with the right one.
 const LEFT_BYTES: u64 = 192 << 10;
 /// Bytes of one row of the left factor in a block: six such rows fill half of L1.
@@ -221,22 +224,35 @@ impl Tiling {
         let row_panels = Split::at_most(rows, m);
         let column_panels = Split::at_most(vectors, columns);
 
+        let right = right(problem, machine);
+        let direct = matches!(right, Right::Direct(_));
         // One or two rows read the right factor once: it is taken from memory in the
         // order in which it lies, a few steps at a time, and the sums stay in L1.
-        let stream = m <= 2 && matches!(problem.rhs.strides, Some(Strides { free: 1, .. }));
-        let longest_k = if stream { 16 } else { ROW_BYTES / element };
+        let stream = m <= 2;
+        let left = left(problem, row_panels.longest(), column_panels.parts);
+        let longest_k = match (stream, direct, left) {
+            (true, true, _) => 16,
+            (true, false, _) => 256,
+            (false, true, _) | (_, _, Left::Panels { .. }) => SHORT_STEPS,
+            _ => ROW_BYTES / element,
+        };
         let k_blocks = k.div_ceil(longest_k);
         let k_block = if k_blocks == 1 { k } else { k.div_ceil(k_blocks).next_multiple_of(8) };
         let k_blocks = k.div_ceil(k_block);
+        let left = match left {
+            Left::Rows { .. } => Left::Rows { stride: k_block.next_multiple_of(lanes) + lanes },
+            left => left,
+        };
 
+        let widest = match (stream, direct) {
+            (true, true) => 4096,
+            (true, false) => 512,
+            _ => (RIGHT_BYTES / k_block).clamp(512, 4096),
+        };
         let row_bytes = vectors * machine.vector_bytes;
-        let block_bytes = if stream { 4096 } else { (RIGHT_BYTES / k_block).clamp(512, 2048) };
-        let column_blocks = Split::at_most((block_bytes / row_bytes).max(1), column_panels.parts);
+        let column_blocks = Split::at_most((widest / row_bytes).max(1), column_panels.parts);
         let block_vectors = column_blocks.longest() * column_panels.longest();
-
-        let right = right(problem, machine, k_block * block_vectors * machine.vector_bytes);
         let rows = row_panels.longest();
-        let left = left(problem, rows, k_block, lanes, column_blocks.longest());
 
         let mut chunk = match left {
             Left::Direct(_) => row_panels.parts,
@@ -338,18 +354,22 @@ fn tile(m: u64, columns: u64, machine: &Machine) -> (u64, u64) {
         (_, true) => &[(1, 8), (2, 5), (3, 4), (4, 3), (6, 2), (12, 1)],
         (_, false) => &[(1, 8), (2, 4), (3, 3), (4, 2), (8, 1)],
     };
-    // Cost of a tile and step: multiply-adds of whole tiles, or loads if there are more.
+    // Half cycles that a step of a tile takes: two multiply-adds or loads a cycle, four
+    // cycles until a sum can be added to again, and two for each vector from L2. Loads
+    // break ties.
     let cost = |&(rows, vectors): &(u64, u64)| {
         let rows = Split::at_most(rows, m);
         let vectors = Split::at_most(vectors, columns);
         let (r, v) = (rows.longest(), vectors.longest());
-        let issue = (r * v).max(r + v).max(8);
-        (rows.parts * vectors.parts * (4 * issue + r + v), r)
+        let step = (r * v).max(r + v).max(4 * v).max(8);
+        (rows.parts * vectors.parts * (8 * step + r + v), r)
     };
-    *table.iter().min_by_key(|t| cost(t)).expect("tiles")
+    // Tiles of few rows are for results of few rows.
+    let fits = |t: &&(u64, u64)| t.0 >= m.min(6).min(table.iter().map(|t| t.0).max().unwrap_or(1));
+    *table.iter().filter(fits).min_by_key(|t| cost(t)).expect("tiles")
 }
 
-fn right(problem: &Problem, machine: &Machine, block_bytes: u64) -> Right {
+fn right(problem: &Problem, machine: &Machine) -> Right {
     let panels = Right::Panels(problem.rhs.along);
     let Some(strides @ Strides { free: 1, inner }) = problem.rhs.strides else {
         return panels;
@@ -360,30 +380,27 @@ fn right(problem: &Problem, machine: &Machine, block_bytes: u64) -> Right {
     }
     let stride = inner.unsigned_abs() * problem.element;
     let aligned = stride % machine.vector_bytes == 0;
-    let direct = match problem.m {
-        0..=24 => true,
-        25..=FEW_ROWS => aligned && stride % ALIASING != 0,
-        _ => aligned && problem.k * problem.n * problem.element <= block_bytes.min(RIGHT_BYTES),
-    };
+    let direct = problem.m <= if aligned { FEW_ROWS } else { FEW_ROWS / 4 };
     if direct { Right::Direct(strides) } else { panels }
 }
 
-fn left(problem: &Problem, rows: u64, k_block: u64, lanes: u64, column_panels: u64) -> Left {
+/// `Left::Rows` without its stride, which depends on the steps of a block.
+fn left(problem: &Problem, rows: u64, column_panels: u64) -> Left {
     let Access { strides, along } = problem.lhs;
     if let Some(strides) = strides {
         let Strides { free, inner } = strides;
         let bytes = |stride: i64| stride.unsigned_abs() * problem.element;
         let direct = match (free, inner) {
             (_, 0 | 1) => rows <= WAYS || bytes(free) % ALIASING != 0,
-            (0 | 1, _) => column_panels <= 1 || (k_block <= 256 && bytes(inner) % ALIASING != 0),
-            _ => column_panels <= 1,
+            (0 | 1, _) => problem.k <= SHORT_STEPS && bytes(inner) % ALIASING != 0,
+            _ => false,
         };
-        if direct {
+        if direct || column_panels <= 1 {
             return Left::Direct(strides);
         }
     }
     match along {
-        Along::Inner => Left::Rows { stride: k_block.next_multiple_of(lanes) + lanes },
+        Along::Inner => Left::Rows { stride: 0 },
         Along::Free => Left::Panels { width: rows.next_power_of_two() },
     }
 }
