@@ -18,7 +18,7 @@
 use hashbrown::HashMap;
 use kiln_ir::{DType, Scalar};
 
-use super::{Axis, Index};
+use super::index::{Axis, Extents, Index};
 
 /// Identifies an expression of one arena.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -229,6 +229,51 @@ impl Exprs {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+}
+
+/// Where each expression of an arena went in another one.
+#[derive(Clone, Debug)]
+pub struct Places(Vec<ExprId>);
+
+impl Places {
+    /// The new place of an expression that was copied.
+    pub fn at(&self, old: ExprId) -> ExprId {
+        debug_assert_ne!(self.0[old.0 as usize], NOWHERE, "expression was not copied");
+        self.0[old.0 as usize]
+    }
+}
+
+const NOWHERE: ExprId = ExprId(u32::MAX);
+
+impl Exprs {
+    /// Copies the expressions that `which` marks, operands first. `each` adds what
+    /// stands for the expression it is given to the other arena; the places of the
+    /// expression's operands are known by then.
+    pub fn copy(
+        &self,
+        to: &mut Exprs,
+        which: &[bool],
+        mut each: impl FnMut(&mut Exprs, ExprId, &Places) -> ExprId,
+    ) -> Places {
+        let mut places = Places(vec![NOWHERE; self.items.len()]);
+        for (i, _) in which.iter().enumerate().filter(|(_, wanted)| **wanted) {
+            let new = each(to, ExprId(i as u32), &places);
+            places.0[i] = new;
+        }
+        places
+    }
+
+    /// [`Exprs::copy`] of everything, with other axes.
+    pub fn move_to(&self, extents: &Extents, axes: &impl Fn(Axis) -> Index) -> (Exprs, Places) {
+        let mut to = Exprs::default();
+        let places = self.copy(&mut to, &vec![true; self.len()], |to, id, places| {
+            let new = self
+                .get(id)
+                .map(|e| places.at(e), |i| i.substitute(extents, axes, &|e| places.at(e)));
+            to.add(new, self.dtype(id))
+        });
+        (to, places)
     }
 }
 

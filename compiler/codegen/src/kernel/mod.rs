@@ -133,6 +133,18 @@ impl Stage {
         Stage { inner, ragged: None, keeps, reductions, stores }
     }
 
+    /// The same stage over other expressions, with other stores.
+    pub fn map(&self, f: impl Fn(ExprId) -> ExprId, store: impl Fn(&Store) -> Store) -> Stage {
+        let reduction = |r: &Reduction| Reduction { value: f(r.value), ..*r };
+        Stage {
+            inner: self.inner,
+            ragged: self.ragged,
+            keeps: self.keeps.iter().map(|&(array, value)| (array, f(value))).collect(),
+            reductions: self.reductions.iter().map(reduction).collect(),
+            stores: self.stores.iter().map(store).collect(),
+        }
+    }
+
     /// Calls `f` for each expression that the stage asks for.
     pub fn for_each_root(&self, mut f: impl FnMut(ExprId)) {
         self.keeps.iter().for_each(|&(_, e)| f(e));

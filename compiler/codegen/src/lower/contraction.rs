@@ -13,7 +13,7 @@ use super::evaluate::Evaluator;
 use super::scalar::{convert, identity};
 use super::{Buffers, LowerError, Lowered, name};
 use crate::kernel::index::{Extents, delinearize, linearize};
-use crate::kernel::{Axis, Body, Contraction, Expr, Index, Lanes, Loops, Stage, Store};
+use crate::kernel::{Axis, Body, Contraction, Expr, Exprs, Index, Lanes, Loops, Stage, Store};
 
 pub(crate) fn lower(graph: &Graph, group: &Group, dot: NodeId) -> Result<Lowered, LowerError> {
     let Form::Contraction(dims) = graph.op(dot).lower() else {
@@ -117,13 +117,7 @@ pub(crate) fn lower(graph: &Graph, group: &Group, dot: NodeId) -> Result<Lowered
 }
 
 /// A sum of no products: the epilogue of zero over plain points.
-fn empty(
-    mut points: Vec<u64>,
-    m: u64,
-    n: u64,
-    exprs: crate::kernel::Exprs,
-    stores: Vec<Store>,
-) -> Body {
+fn empty(mut points: Vec<u64>, m: u64, n: u64, exprs: Exprs, stores: Vec<Store>) -> Body {
     let row = points.len() as u32;
     points.extend([m, n]);
     let axes = |axis: Axis| match axis {
@@ -132,19 +126,13 @@ fn empty(
         axis => Index::axis(axis),
     };
     let extents = Extents { points: points.clone(), inner: 1, ..Extents::default() };
-    let mut moved = crate::kernel::Exprs::default();
-    let mut places = Vec::new();
-    for (_, expr, dtype) in exprs.iter() {
-        let at = |e: crate::kernel::ExprId| places[e.0 as usize];
-        let new = expr.map(at, |i| i.substitute(&extents, &axes, &at));
-        places.push(moved.add(new, dtype));
-    }
-    let at = |e: crate::kernel::ExprId| places[e.0 as usize];
+    let (exprs, places) = exprs.move_to(&extents, &axes);
+    let at = |e| places.at(e);
     let stores = stores.into_iter().map(|s| Store {
         index: s.index.substitute(&extents, &axes, &at),
         value: at(s.value),
         ..s
     });
     let stages = vec![Stage { stores: stores.collect(), ..Stage::new(1) }];
-    Body::Loops(Loops { points, lanes: Lanes::Points, exprs: moved, stages })
+    Body::Loops(Loops { points, lanes: Lanes::Points, exprs, stages })
 }

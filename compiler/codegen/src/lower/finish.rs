@@ -14,6 +14,7 @@
 use hashbrown::HashMap;
 
 use super::{Buffers, Launch};
+use crate::kernel::expr::Places;
 use crate::kernel::index::Extents;
 use crate::kernel::{
     Argument, Axis, Body, Contraction, Expr, ExprId, Exprs, Index, Kernel, Lanes, Loops, Stage,
@@ -121,71 +122,54 @@ struct Rewrite<'a> {
     argument: &'a dyn Fn(u32) -> u32,
 }
 
-/// The expressions that `roots` need, rewritten, and where each went.
-fn copy(
-    from: &Exprs,
-    roots: impl IntoIterator<Item = ExprId>,
-    rewrite: &Rewrite,
-) -> (Exprs, Vec<ExprId>) {
-    let reached = from.reachable(roots);
-    let mut to = Exprs::default();
-    let mut places = vec![ExprId(u32::MAX); from.len()];
-    for (id, expr, dtype) in from.iter().filter(|(id, ..)| reached[id.0 as usize]) {
-        let place = |e: ExprId| places[e.0 as usize];
-        let new = match expr.map(place, |i| rewrite.index(i, &places)) {
-            Expr::Index(index) => to.index(index),
-            Expr::Load { argument, index, valid } => {
-                to.add(Expr::Load { argument: (rewrite.argument)(argument), index, valid }, dtype)
-            }
-            expr => to.add(expr, dtype),
-        };
-        places[id.0 as usize] = new;
-    }
-    (to, places)
-}
-
 impl Rewrite<'_> {
-    fn index(&self, index: &Index, places: &[ExprId]) -> Index {
-        index.substitute(&self.extents, &|a| (self.axes)(a), &|e| places[e.0 as usize])
+    /// The expressions that `roots` need, rewritten, and where each went.
+    fn exprs(&self, from: &Exprs, roots: Vec<ExprId>) -> (Exprs, Places) {
+        let mut to = Exprs::default();
+        let places = from.copy(&mut to, &from.reachable(roots), |to, id, places| {
+            let dtype = from.dtype(id);
+            match from.get(id).map(|e| places.at(e), |i| self.index(i, places)) {
+                Expr::Index(index) => to.index(index),
+                Expr::Load { argument, index, valid } => {
+                    let argument = (self.argument)(argument);
+                    to.add(Expr::Load { argument, index, valid }, dtype)
+                }
+                expr => to.add(expr, dtype),
+            }
+        });
+        (to, places)
     }
 
-    fn store(&self, store: &Store, places: &[ExprId]) -> Store {
+    fn index(&self, index: &Index, places: &Places) -> Index {
+        index.substitute(&self.extents, &|a| (self.axes)(a), &|e| places.at(e))
+    }
+
+    fn store(&self, store: &Store, places: &Places) -> Store {
         Store {
             argument: (self.argument)(store.argument),
             index: self.index(&store.index, places),
-            value: places[store.value.0 as usize],
+            value: places.at(store.value),
         }
     }
 
     fn loops(&self, loops: &Loops) -> Loops {
         let mut roots = Vec::new();
         loops.stages.iter().for_each(|s| s.for_each_root(|e| roots.push(e)));
-        let (exprs, places) = copy(&loops.exprs, roots, self);
-        let place = |e: ExprId| places[e.0 as usize];
-        let stages = loops.stages.iter().map(|stage| Stage {
-            inner: stage.inner,
-            ragged: stage.ragged,
-            keeps: stage.keeps.iter().map(|&(k, e)| (k, place(e))).collect(),
-            reductions: stage
-                .reductions
-                .iter()
-                .map(|r| crate::kernel::Reduction { value: place(r.value), ..*r })
-                .collect(),
-            stores: stage.stores.iter().map(|s| self.store(s, &places)).collect(),
-        });
-        let stages = stages.collect();
+        let (exprs, places) = self.exprs(&loops.exprs, roots);
+        let stage = |s: &Stage| s.map(|e| places.at(e), |s| self.store(s, &places));
+        let stages = loops.stages.iter().map(stage).collect();
         Loops { points: self.extents.points.clone(), lanes: loops.lanes, exprs, stages }
     }
 
     fn contraction(&self, c: &Contraction) -> Contraction {
         let mut roots = vec![c.lhs, c.rhs];
         c.stores.iter().for_each(|s| s.for_each_root(|e| roots.push(e)));
-        let (exprs, places) = copy(&c.exprs, roots, self);
+        let (exprs, places) = self.exprs(&c.exprs, roots);
         Contraction {
             batch: self.extents.points.clone(),
             exprs,
-            lhs: places[c.lhs.0 as usize],
-            rhs: places[c.rhs.0 as usize],
+            lhs: places.at(c.lhs),
+            rhs: places.at(c.rhs),
             stores: c.stores.iter().map(|s| self.store(s, &places)).collect(),
             ..*c
         }

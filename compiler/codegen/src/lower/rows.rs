@@ -312,11 +312,11 @@ impl Keeping {
         let mut exprs = Exprs::default();
         let mut result = Vec::new();
         for (number, stage) in stages.into_iter().enumerate() {
-            let mut places = HashMap::new();
+            let mut known = HashMap::new();
             let arrays: Vec<u32> = (0..self.kept.len() as u32).collect();
             for (&k, &(e, filler)) in arrays.iter().zip(&self.kept) {
                 if filler < number {
-                    places.insert(e, exprs.add(Expr::Kept(k), from.dtype(e)));
+                    known.insert(e, exprs.add(Expr::Kept(k), from.dtype(e)));
                 }
             }
             let fills: Vec<(u32, ExprId)> = arrays
@@ -326,64 +326,45 @@ impl Keeping {
                 .map(|(&k, &(e, _))| (k, e))
                 .collect();
             let stage = Stage { keeps: fills, ..stage };
-            result.push(place(from, &mut exprs, places, &stage));
+            result.push(place(from, &mut exprs, &known, &stage));
         }
         if !program.narrow.is_empty() {
             let stage = Stage { stores: program.narrow, ..Stage::new(1) };
-            result.push(place(from, &mut exprs, HashMap::new(), &stage));
+            result.push(place(from, &mut exprs, &HashMap::new(), &stage));
         }
         Loops { points: program.points, lanes: program.lanes, exprs, stages: result }
     }
 }
 
-/// A stage over expressions of `from` as one over `to`, where `places` says which
-/// values are known in another way.
+/// A stage over expressions of `from` as one over `to`, where `known` says which
+/// values are at hand in another way.
 pub(crate) fn place(
     from: &Exprs,
     to: &mut Exprs,
-    mut places: HashMap<ExprId, ExprId>,
+    known: &HashMap<ExprId, ExprId>,
     stage: &Stage,
 ) -> Stage {
     let mut reached = vec![false; from.len()];
     stage.for_each_root(|e| reached[e.0 as usize] = true);
     for i in (0..from.len()).rev() {
         let id = ExprId(i as u32);
-        if reached[i] && !places.contains_key(&id) {
+        if reached[i] && !known.contains_key(&id) {
             from.get(id).for_each_operand(|o| reached[o.0 as usize] = true);
         }
     }
-    for (id, expr, dtype) in from.iter() {
-        if reached[id.0 as usize] && !places.contains_key(&id) {
-            let new = expr.map(|e| places[&e], |i| moved(i, &places));
-            places.insert(id, to.add(new, dtype));
+    let places = from.copy(to, &reached, |to, id, places| match known.get(&id) {
+        Some(&known) => known,
+        None => {
+            let new = from.get(id).map(|e| places.at(e), |i| i.rename(&|e| places.at(e)));
+            to.add(new, from.dtype(id))
         }
-    }
-    let at = |e: ExprId| places[&e];
-    Stage {
-        inner: stage.inner,
-        ragged: stage.ragged,
-        keeps: stage.keeps.iter().map(|&(k, e)| (k, at(e))).collect(),
-        reductions: stage
-            .reductions
-            .iter()
-            .map(|r| Reduction { value: at(r.value), ..*r })
-            .collect(),
-        stores: stage
-            .stores
-            .iter()
-            .map(|s| Store { index: moved(&s.index, &places), value: at(s.value), ..*s })
-            .collect(),
-    }
-}
-
-/// The index with the expressions inside it moved.
-fn moved(index: &Index, places: &HashMap<ExprId, ExprId>) -> Index {
-    let mut any = false;
-    index.for_each_dynamic(&mut |_| any = true);
-    if !any {
-        return index.clone();
-    }
-    index.rename(&|e| places[&e])
+    });
+    let store = |s: &Store| Store {
+        index: s.index.rename(&|e| places.at(e)),
+        value: places.at(s.value),
+        ..*s
+    };
+    stage.map(|e| places.at(e), store)
 }
 
 /// What a reduction's slot holds.

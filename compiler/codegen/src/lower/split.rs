@@ -32,7 +32,7 @@ use kiln_ir::{DType, Scalar};
 use super::Buffers;
 use super::evaluate::Found;
 use super::rows::{Program, place, slot_dtype};
-use crate::kernel::expr::BinaryOp;
+use crate::kernel::expr::{BinaryOp, Places};
 use crate::kernel::index::{Extents, linearize};
 use crate::kernel::{
     Axis, Combine, Expr, ExprId, Exprs, Index, Lanes, Loops, Ragged, Reduction, Stage, Store, Tree,
@@ -129,27 +129,32 @@ impl Split {
     }
 
     /// Expressions of the program over new axes: rows from point axis `first` on, the
-    /// inner axis as `step`, slots of earlier levels as loads.
-    /// Also returned: where each expression of the program went.
-    fn place(&self, extents: &Extents, first: u32, step: &Index) -> (Exprs, Vec<ExprId>) {
-        let axes = |axis: Axis| match axis {
-            Axis::Point(p) => Index::axis(Axis::Point(first + p)),
-            _ => step.clone(),
-        };
-        let mut exprs = Exprs::default();
-        let mut places: Vec<ExprId> = Vec::with_capacity(self.program.exprs.len());
-        for (_, expr, dtype) in self.program.exprs.iter() {
-            let at = |e: ExprId| places[e.0 as usize];
-            let new = match expr {
+    /// inner axis as `step`, slots of earlier levels as loads. Also returned: where
+    /// each expression of the program went.
+    fn place(&self, extents: &Extents, first: u32, step: &Index) -> (Exprs, Places) {
+        let from = &self.program.exprs;
+        let axes = self.axes(first, step);
+        let mut to = Exprs::default();
+        let places = from.copy(&mut to, &vec![true; from.len()], |to, id, places| {
+            let at = |e: ExprId| places.at(e);
+            let new = match from.get(id) {
                 Expr::Slot(slot) if self.results.contains_key(slot) => {
                     let argument = self.results[slot].argument;
                     Expr::Load { argument, index: self.row(first), valid: None }
                 }
                 expr => expr.map(at, |i| i.substitute(extents, &axes, &at)),
             };
-            places.push(exprs.add(new, dtype));
+            to.add(new, from.dtype(id))
+        });
+        (to, places)
+    }
+
+    /// The program's axes in terms of new ones.
+    fn axes<'a>(&self, first: u32, step: &'a Index) -> impl Fn(Axis) -> Index + use<'a> {
+        move |axis| match axis {
+            Axis::Point(p) => Index::axis(Axis::Point(first + p)),
+            _ => step.clone(),
         }
-        (exprs, places)
     }
 
     /// The launch that reduces chunks; where each reduction's results are.
@@ -180,7 +185,7 @@ impl Split {
         let mut cells = Vec::new();
         let mut slots = 0;
         for (_, found) in found {
-            let value = places[found.value.0 as usize];
+            let value = places.at(found.value);
             let mut reduce = |stage: &mut Stage, combine| {
                 stage.reductions.push(Reduction { combine, value, slot: slots, tree: self.tree });
                 slots += 1;
@@ -293,7 +298,7 @@ impl Split {
                 at_hand.insert(id, value);
             }
             let stage = Stage { stores: self.program.narrow.clone(), ..Stage::new(1) };
-            last.stores.extend(place(program, &mut exprs, at_hand, &stage).stores);
+            last.stores.extend(place(program, &mut exprs, &at_hand, &stage).stores);
         }
         let stages = [values, places, last];
         let stages =
@@ -307,11 +312,8 @@ impl Split {
         let extents = Extents { points: points.clone(), inner: 1, ..Extents::default() };
         let step = Index::axis(Axis::Point(axis));
         let (exprs, places) = self.place(&extents, first, &step);
-        let at = |e: ExprId| places[e.0 as usize];
-        let axes = |axis: Axis| match axis {
-            Axis::Point(p) => Index::axis(Axis::Point(first + p)),
-            _ => step.clone(),
-        };
+        let at = |e: ExprId| places.at(e);
+        let axes = self.axes(first, &step);
         let stores = self.program.wide.iter().map(|s| Store {
             index: s.index.substitute(&extents, &axes, &at),
             value: at(s.value),

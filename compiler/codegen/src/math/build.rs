@@ -155,10 +155,34 @@ impl Formula<'_> {
     /// The nearest integer to `a * factor`: `.0` as a float, `.1` the bit pattern whose
     /// low bits hold it, for |a * factor| below 2^21.
     pub fn nearest(&mut self, a: ExprId, factor: f64) -> (ExprId, ExprId) {
-        let (factor, magic) = (self.c(factor), self.c(self.layout().magic));
-        let shifted = self.fma(a, factor, magic);
+        let shifted = self.shifted(a, factor);
+        let magic = self.c(self.layout().magic);
         let n = self.sub(shifted, magic);
         (n, self.to_bits(shifted))
+    }
+
+    /// `a * factor` less the nearest integer, and that integer in the low bits of a
+    /// pattern, as [`Formula::nearest`] gives it.
+    pub fn fraction(&mut self, a: ExprId, factor: f64) -> (ExprId, ExprId) {
+        let shifted = self.shifted(a, factor);
+        let magic = self.c(self.layout().magic);
+        let minus_n = self.sub(magic, shifted);
+        let rest = self.add_product(a, factor, minus_n);
+        (rest, self.to_bits(shifted))
+    }
+
+    /// `a * factor` rounded to an integer by the magic number it is added to.
+    fn shifted(&mut self, a: ExprId, factor: f64) -> ExprId {
+        let magic = self.c(self.layout().magic);
+        self.add_product(a, factor, magic)
+    }
+
+    fn add_product(&mut self, a: ExprId, factor: f64, b: ExprId) -> ExprId {
+        if factor == 1.0 {
+            return self.add(a, b);
+        }
+        let factor = self.c(factor);
+        self.fma(a, factor, b)
     }
 
     /// `p * 2^n` by adding to the exponent, for results that are normal numbers.

@@ -86,7 +86,7 @@ pub(crate) fn erf(x: &mut Exprs, a: ExprId) -> ExprId {
     let clamped = f.at_most(m, one);
     let g = f.horner(clamped, far);
     let rest = match ty {
-        DType::F32 => exp2_short(&mut f, g),
+        DType::F32 => exp2_short(&mut f, g, 1.0),
         _ => exp_normal(&mut f, g),
     };
     let one = f.c(1.0);

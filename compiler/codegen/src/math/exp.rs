@@ -79,12 +79,12 @@ const EXP2_F32: [f64; 5] = [
     0.0013407125370576978,
 ];
 
-/// `2^a` to 23 bits in `f32`, for |a| below 126. NaN may turn into anything.
-pub(crate) fn exp2_short(f: &mut Formula, a: ExprId) -> ExprId {
-    let (n, bits) = f.nearest(a, 1.0);
-    let r = f.sub(a, n);
+/// `2^(a * factor)` to 23 bits in `f32`, for exponents below 126 in magnitude. NaN may
+/// turn into anything.
+pub(crate) fn exp2_short(f: &mut Formula, a: ExprId, factor: f64) -> ExprId {
+    let (r, n) = f.fraction(a, factor);
     let q = f.horner(r, &EXP2_F32);
     let one = f.c(1.0);
     let p = f.fma(q, r, one);
-    f.scale_normal(p, bits)
+    f.scale_normal(p, n)
 }

@@ -68,11 +68,10 @@ fn short(f: &mut Formula, a: ExprId, b: ExprId) -> ExprId {
     // Far beyond what f32 holds, and n stays in range.
     let exponent = f.at_least(exponent, -300.0);
     let exponent = f.at_most(exponent, 300.0);
-    let (n, bits) = f.nearest(exponent, 1.0);
-    let r = f.sub(exponent, n);
+    let (r, n) = f.fraction(exponent, 1.0);
     let p = f.horner(r, &EXP2_SHORT);
     // NaN must survive the integer addition of the exponent.
-    let scaled = f.scale_normal(p, bits);
+    let scaled = f.scale_normal(p, n);
     let ordered = f.compare(Compare::Eq, exponent, exponent);
     f.select(ordered, scaled, exponent)
 }
@@ -173,8 +172,7 @@ fn long(f: &mut Formula, a: ExprId, b: ExprId) -> ExprId {
     let exponent_low = f.fma(b, log_low, exponent.low);
     let high = f.at_least(exponent.high, -1100.0);
     let high = f.at_most(high, 1100.0);
-    let (n, bits) = f.nearest(high, 1.0);
-    let r = f.sub(high, n);
+    let (r, n) = f.fraction(high, 1.0);
     // Where the product overflowed or was cut, its low part means nothing.
     let (size, limit, zero) = (f.abs(exponent.high), f.c(1100.0), f.c(0.0));
     let inside = f.compare(Compare::Lt, size, limit);
@@ -192,7 +190,7 @@ fn long(f: &mut Formula, a: ExprId, b: ExprId) -> ExprId {
     let small = f.fma(square, q, small);
     let p = f.add(t.high, small);
     let p = f.add(one, p);
-    f.scale(p, bits)
+    f.scale(p, n)
 }
 
 /// What C's `pow` says about zeros, ones, infinities, NaN and negative bases, given

@@ -184,11 +184,11 @@ fn check_f32(stride: usize) {
 
 #[test]
 fn ulp_f32() {
-    check_f32(10_007);
+    check_f32(20_011);
 }
 
 #[test]
-#[ignore = "hours in debug, minutes in release"]
+#[ignore = "hours, even in release"]
 fn ulp_every_f32() {
     check_f32(1);
 }

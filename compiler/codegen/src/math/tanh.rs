@@ -51,9 +51,7 @@ pub(crate) fn tanh(x: &mut Exprs, a: ExprId) -> ExprId {
 
     let far = f.at_most(m, one);
     let e = if ty == DType::F32 {
-        let factor = f.c(2.0 * std::f64::consts::LOG2_E);
-        let exponent = f.mul(far, factor);
-        exp2_short(&mut f, exponent)
+        exp2_short(&mut f, far, 2.0 * std::f64::consts::LOG2_E)
     } else {
         let two = f.c(2.0);
         let exponent = f.mul(far, two);
