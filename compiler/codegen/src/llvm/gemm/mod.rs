@@ -27,6 +27,8 @@
 
 mod pack;
 mod roles;
+#[cfg(test)]
+mod tests;
 mod tile;
 pub mod tiling;
 

@@ -11,10 +11,14 @@ mod toolchain;
 
 use std::sync::OnceLock;
 
+use inkwell::context::Context;
+use inkwell::targets::FileType;
 use kiln_executable::KernelFn;
 use kiln_ir::{DType, Scalar};
 
-use super::{Isa, Options, OrcLoader, compile};
+use super::build::Build;
+use super::loops::Launch;
+use super::{Entry, Isa, Options, OrcLoader, compile, elf, target};
 use crate::interpret::{self, Buffer};
 use crate::kernel::{
     Argument, Axis, Body, Expr, ExprId, Exprs, Index, Kernel, Lanes, Loops, Stage, Store,
@@ -217,6 +221,7 @@ fn call(entry: KernelFn, scratch: u64, memories: &mut [Memory], ranges: &[(u64, 
         // that nothing else uses; scratch is as long as asked for; ranges are within
         // the grid.
         unsafe { entry(pointers.as_ptr(), memory.pointer(), begin, end) };
+        memory.check_guards();
     }
 }
 
@@ -248,29 +253,69 @@ pub(super) fn levels() -> Vec<Isa> {
 
 /// Runs `kernel` everywhere on `inputs` and compares with the interpreter.
 pub(super) fn check_on(kernel: &Kernel, inputs: &[Buffer]) {
+    check_levels(kernel, inputs, &levels());
+}
+
+/// Runs `kernel` on some levels and compares with the interpreter.
+pub(super) fn check_levels(kernel: &Kernel, inputs: &[Buffer], levels: &[Isa]) {
     let mut expected = inputs.to_vec();
     interpret::run(kernel, &mut expected);
-    for isa in levels() {
+    for &isa in levels {
         let options = Options { isa, threads: 1, ..Options::default() };
         let code = compile(std::slice::from_ref(kernel), &options).unwrap();
-        let entry = &code.entries[0];
-        let loaded = loader().load_objects(&code.objects, &[&entry.symbol]).unwrap();
-        for ranges in partitions(entry.grid) {
-            let mut memories: Vec<Memory> = inputs.iter().map(Memory::of).collect();
-            call(loaded.entry(0), entry.scratch, &mut memories, &ranges);
-            for (i, (memory, want)) in memories.iter().zip(&expected).enumerate() {
-                memory.check_guards();
-                let got = memory.buffer(want.dtype);
-                for (k, (g, w)) in got.elements.iter().zip(&want.elements).enumerate() {
-                    let show = |bits| Scalar::from_bits(want.dtype, bits);
-                    assert!(
-                        same(want.dtype, *g, *w),
-                        "{isa:?}, units {ranges:?}: element {k} of argument {i} is {:?} \
-                         (0x{g:x}), not {:?} (0x{w:x})\n{kernel}",
-                        show(*g),
-                        show(*w),
-                    );
-                }
+        let Entry { grid, scratch, symbol, .. } = &code.entries[0];
+        let loaded = loader().load_objects(&code.objects, &[symbol]).unwrap();
+        let note = format!("{isa:?}");
+        compare(kernel, (loaded.entry(0), *grid, *scratch), inputs, &expected, &note);
+    }
+}
+
+/// Runs what `emit` makes of `kernel`, on `isa` and without passes, and compares with
+/// the interpreter.
+pub(super) fn check_emitted(
+    kernel: &Kernel,
+    inputs: &[Buffer],
+    isa: Isa,
+    emit: &dyn Fn(&Build, &str) -> Launch,
+    note: &str,
+) {
+    let context = Context::create();
+    let machine = target::machine(isa).unwrap();
+    let build = Build::new(&context, target::module(&context, &machine, "test"));
+    let launch = emit(&build, "entry");
+    build.module.verify().unwrap();
+    let object = machine.write_to_memory_buffer(&build.module, FileType::Object).unwrap();
+    let object = elf::seal(object.as_slice()).into();
+    let loaded = loader().load_objects(&[object], &["entry"]).unwrap();
+    let mut expected = inputs.to_vec();
+    interpret::run(kernel, &mut expected);
+    let entry = (loaded.entry(0), launch.grid, launch.scratch);
+    compare(kernel, entry, inputs, &expected, note);
+}
+
+/// Runs an entry with its grid cut in several ways.
+fn compare(
+    kernel: &Kernel,
+    (entry, grid, scratch): (KernelFn, u64, u64),
+    inputs: &[Buffer],
+    expected: &[Buffer],
+    note: &str,
+) {
+    for ranges in partitions(grid) {
+        let mut memories: Vec<Memory> = inputs.iter().map(Memory::of).collect();
+        call(entry, scratch, &mut memories, &ranges);
+        for (i, (memory, want)) in memories.iter().zip(expected).enumerate() {
+            memory.check_guards();
+            let got = memory.buffer(want.dtype);
+            for (k, (g, w)) in got.elements.iter().zip(&want.elements).enumerate() {
+                let show = |bits| Scalar::from_bits(want.dtype, bits);
+                assert!(
+                    same(want.dtype, *g, *w),
+                    "{note}, units {ranges:?}: element {k} of argument {i} is {:?} \
+                     (0x{g:x}), not {:?} (0x{w:x})\n{kernel}",
+                    show(*g),
+                    show(*w),
+                );
             }
         }
     }
