@@ -292,6 +292,12 @@ impl Graph {
         uses
     }
 
+    /// The nodes that read a result of `node`, once for each operand that does.
+    pub fn readers(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        let readers = self.dag.neighbors_directed(node.raw(), Direction::Outgoing);
+        readers.map(|raw| NodeId(raw.index() as u32))
+    }
+
     /// Every use of `value`, in a fixed order.
     pub fn uses(&self, value: Value) -> Vec<Use> {
         self.node_uses(value.node)

@@ -35,6 +35,7 @@ impl Place {
     }
 
     /// Like [`Place::narrow`] with the reduced axes put back at extent 1.
+    #[cfg(test)]
     pub fn ones(space: &Shape, axes: &[usize]) -> Place {
         let all = space.iter().enumerate();
         Place(all.map(|(k, &d)| (d != 1 && !axes.contains(&k)).then_some(k)).collect())

@@ -1,0 +1,66 @@
+//! Rules for constants.
+//!
+//! Folding runs an op's definition while compiling. It must never cost more than it
+//! saves: results are small or no larger than what they are made from, and broadcasts
+//! and iotas, which are a few bytes of code, are never written out.
+
+use kiln_ir::{DType, Literal, Op};
+
+use super::{Rule, Site, Term, full, literal};
+
+/// For every op but parameters, constants and calls.
+pub(super) const ANY: &[Rule] = &[("fold.empty", empty), ("fold.constant", constant)];
+
+pub(super) const CONSTANT: &[Rule] = &[("constant.splat", splat)];
+
+/// Most bytes of a folded result that is larger than its operands.
+const GROWN: usize = 1 << 10;
+
+/// Most elements of operands, and products of a contraction, that folding looks at.
+const WORK: usize = 1 << 16;
+
+/// A result without elements has one value.
+fn empty(site: &Site) -> Option<Term> {
+    (site.ty().elements() == 0).then(|| literal(Literal::from_bytes(site.ty().clone(), &[])))
+}
+
+/// An op whose operands are constants.
+fn constant(site: &Site) -> Option<Term> {
+    if matches!(site.op(), Op::Broadcast(_) | Op::Iota(_)) {
+        return None;
+    }
+    let mut operands: Vec<&Literal> = Vec::with_capacity(site.operands.len());
+    for k in 0..site.operands.len() {
+        let Op::Constant(c) = site.maker(k).op() else { return None };
+        operands.push(&c.value);
+    }
+    let bytes: usize = operands.iter().map(|l| l.ty().bytes()).sum();
+    let elements: usize = operands.iter().map(|l| l.ty().elements()).sum();
+    let result = site.ty().bytes();
+    let mut work = elements.max(site.ty().elements());
+    if let Op::DotGeneral(dot) = site.op() {
+        let summed = dot.dims.lhs_contract.iter().map(|&a| operands[0].ty().shape[a]);
+        work = summed.fold(site.ty().elements(), usize::saturating_mul).max(work);
+    }
+    if result > bytes.max(GROWN) || work > WORK {
+        return None;
+    }
+    let results = site.graph.types(site.node);
+    let value = site.op().eval(&operands, results).swap_remove(0);
+    debug_assert!(value.ty().dtype != DType::Bool || value.bytes().iter().all(|&b| b <= 1));
+    Some(literal(value))
+}
+
+/// A constant array of equal elements is a scalar, spread. That is smaller, and rules
+/// see through it.
+fn splat(site: &Site) -> Option<Term> {
+    let Op::Constant(c) = site.op() else { return None };
+    if site.ty().elements() < 2 {
+        return None;
+    }
+    let value = kiln_ir::Value { node: site.node, result: 0 };
+    crate::group::splat(site.graph, value).map(|s| {
+        debug_assert_eq!(s, c.value.get(0));
+        full(s, site.shape())
+    })
+}

@@ -1,0 +1,258 @@
+//! Algebraic simplification: a node becomes something cheaper that means the same.
+//!
+//! ```kiln before
+//! graph @f(%x: f32[4,8], %n: i32[4]) -> (f32[8,4], i32[4]) {
+//!   %0 = transpose %x {permutation = [1, 0]} : f32[8,4]
+//!   %1 = neg %0 : f32[8,4]
+//!   %2 = neg %1 : f32[8,4]
+//!   %3 = sub %n, %n : i32[4]
+//!   %4 = add %n, %3 : i32[4]
+//!   return %2, %4
+//! }
+//! ```
+//! ```kiln after
+//! graph @f(%x: f32[4,8], %n: i32[4]) -> (f32[8,4], i32[4]) {
+//!   %0 = transpose %x {permutation = [1, 0]} : f32[8,4]
+//!   return %0, %n
+//! }
+//! ```
+//!
+//! Every rule is exact: for every operand, NaN, −0, infinities and overflow
+//! included, the new program computes the bits of the old one (of NaN, that it is
+//! one). A rule that would be off by a rounding is not here, however small. Each is
+//! proven by running both sides over all values of a small type in
+//! `tests/simplify_rules.rs`, or argued where it stands.
+//!
+//! A rule looks at one node and answers with a [`Term`]. The walk applies it, then
+//! looks again at the new nodes and at the readers of the old one, until no rule
+//! answers. It terminates: every rule removes an op, moves one closer to the
+//! parameters, or makes a value smaller.
+//!
+//! | file | rules for |
+//! |---|---|
+//! | `arithmetic` | elementwise ops |
+//! | `views` | ops that move elements |
+//! | `loops` | reductions, contractions, slices at run-time starts |
+//! | `fold` | constants |
+
+mod arithmetic;
+mod fold;
+mod loops;
+mod views;
+
+use std::collections::VecDeque;
+
+use kiln_ir::graph::Operands;
+use kiln_ir::op::{Broadcast, Constant};
+use kiln_ir::{DType, Graph, Literal, NodeId, Op, Scalar, Shape, Type, Value};
+
+use crate::pipeline::PassCx;
+
+/// What a node becomes: a value that exists, or a new node.
+#[derive(Clone, Debug)]
+enum Term {
+    Old(Value),
+    New(Op, Vec<Term>),
+}
+
+impl From<Value> for Term {
+    fn from(value: Value) -> Term {
+        Term::Old(value)
+    }
+}
+
+/// A new node.
+fn new(op: impl Into<Op>, operands: impl IntoIterator<Item = impl Into<Term>>) -> Term {
+    Term::New(op.into(), operands.into_iter().map(Into::into).collect())
+}
+
+/// A constant.
+fn literal(value: Literal) -> Term {
+    Term::New(Constant { value }.into(), vec![])
+}
+
+/// One value everywhere: a scalar constant, spread.
+fn full(value: Scalar, shape: &Shape) -> Term {
+    let scalar = literal(Literal::scalar(value));
+    if shape.rank() == 0 {
+        return scalar;
+    }
+    new(Broadcast { shape: shape.clone(), axes: vec![] }, [scalar])
+}
+
+/// A rule: its name, which counts and fuel know, and what it makes of a node.
+type Rule = (&'static str, fn(&Site) -> Option<Term>);
+
+/// A node that rules look at.
+struct Site<'g> {
+    graph: &'g Graph,
+    node: NodeId,
+    operands: Operands,
+}
+
+/// How many views a constant is looked for behind.
+const LOOK: usize = 8;
+
+impl<'g> Site<'g> {
+    fn new(graph: &'g Graph, node: NodeId) -> Site<'g> {
+        Site { graph, node, operands: graph.operands(node) }
+    }
+
+    fn op(&self) -> &'g Op {
+        self.graph.op(self.node)
+    }
+
+    /// The type of the one result.
+    fn ty(&self) -> &'g Type {
+        &self.graph.types(self.node)[0]
+    }
+
+    fn shape(&self) -> &'g Shape {
+        &self.ty().shape
+    }
+
+    /// The element type of operand 0.
+    fn dtype(&self) -> DType {
+        self.graph.ty(self.operands[0]).dtype
+    }
+
+    /// The node that makes operand `k`.
+    fn maker(&self, k: usize) -> Site<'g> {
+        Site::new(self.graph, self.operands[k].node)
+    }
+
+    /// The one value that all elements of operand `k` have, if it is known.
+    fn constant(&self, k: usize) -> Option<Scalar> {
+        constant(self.graph, self.operands[k])
+    }
+}
+
+/// The one value that all elements of `value` have, if it is known.
+fn constant(graph: &Graph, mut value: Value) -> Option<Scalar> {
+    for _ in 0..LOOK {
+        match graph.op(value.node) {
+            Op::Constant(c) if c.value.ty().elements() == 0 => return None,
+            Op::Constant(_) => return crate::group::splat(graph, value),
+            Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) => {
+                value = graph.operands(value.node)[0];
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn rules(op: &Op) -> [&'static [Rule]; 2] {
+    let own: &'static [Rule] = match op {
+        Op::Unary(_) => arithmetic::UNARY,
+        Op::Binary(_) => arithmetic::BINARY,
+        Op::Compare(_) => arithmetic::COMPARE,
+        Op::Select(_) => arithmetic::SELECT,
+        Op::Clamp(_) => arithmetic::CLAMP,
+        Op::Convert(_) => arithmetic::CONVERT,
+        Op::Broadcast(_) => views::BROADCAST,
+        Op::Reshape(_) => views::RESHAPE,
+        Op::Transpose(_) => views::TRANSPOSE,
+        Op::Reverse(_) => views::REVERSE,
+        Op::Slice(_) => views::SLICE,
+        Op::Pad(_) => views::PAD,
+        Op::Concatenate(_) => views::CONCATENATE,
+        Op::Reduce(_) => loops::REDUCE,
+        Op::ArgReduce(_) => loops::ARG_REDUCE,
+        Op::DotGeneral(_) => loops::DOT_GENERAL,
+        Op::DynamicSlice(_) => loops::DYNAMIC_SLICE,
+        Op::DynamicUpdateSlice(_) => loops::DYNAMIC_UPDATE_SLICE,
+        Op::Constant(_) => fold::CONSTANT,
+        Op::Parameter(_) | Op::Iota(_) | Op::Call(_) => &[],
+    };
+    let any: &'static [Rule] = match op {
+        Op::Parameter(_) | Op::Constant(_) | Op::Call(_) => &[],
+        _ => fold::ANY,
+    };
+    [any, own]
+}
+
+/// The names of all rules.
+pub fn rule_names() -> impl Iterator<Item = &'static str> {
+    let tables = [
+        arithmetic::UNARY,
+        arithmetic::BINARY,
+        arithmetic::COMPARE,
+        arithmetic::SELECT,
+        arithmetic::CLAMP,
+        arithmetic::CONVERT,
+        views::BROADCAST,
+        views::RESHAPE,
+        views::TRANSPOSE,
+        views::REVERSE,
+        views::SLICE,
+        views::PAD,
+        views::CONCATENATE,
+        loops::REDUCE,
+        loops::ARG_REDUCE,
+        loops::DOT_GENERAL,
+        loops::DYNAMIC_SLICE,
+        loops::DYNAMIC_UPDATE_SLICE,
+        fold::CONSTANT,
+        fold::ANY,
+    ];
+    tables.into_iter().flatten().map(|&(name, _)| name)
+}
+
+/// The first rule that answers, and its answer.
+fn first_rule(site: &Site) -> Option<(&'static str, Term)> {
+    let answers = |&(name, rule): &Rule| rule(site).map(|term| (name, term));
+    rules(site.op()).into_iter().flatten().find_map(answers)
+}
+
+pub(crate) fn run(graph: &mut Graph, cx: &mut PassCx) {
+    let mut walk = Walk { queue: graph.order().into(), queued: vec![true; graph.bound()] };
+    while let Some(node) = walk.queue.pop_front() {
+        walk.queued[node.index()] = false;
+        let Some((rule, term)) = first_rule(&Site::new(graph, node)) else { continue };
+        if !cx.rewrite(rule) {
+            return;
+        }
+        let old = Value { node, result: 0 };
+        let readers: Vec<NodeId> = graph.readers(node).collect();
+        let new = walk.build(graph, node, term, rule);
+        graph.replace_uses(old, new);
+        // What was behind a value no reader needs now is dead; dce removes it.
+        for reader in readers {
+            walk.push(reader);
+        }
+    }
+}
+
+struct Walk {
+    queue: VecDeque<NodeId>,
+    queued: Vec<bool>,
+}
+
+impl Walk {
+    fn push(&mut self, node: NodeId) {
+        if self.queued.len() <= node.index() {
+            self.queued.resize(node.index() + 1, false);
+        }
+        if !std::mem::replace(&mut self.queued[node.index()], true) {
+            self.queue.push_back(node);
+        }
+    }
+
+    /// Adds the new nodes of `term`, which replaces `node`. Terms are a few nodes deep.
+    fn build(&mut self, graph: &mut Graph, node: NodeId, term: Term, rule: &str) -> Value {
+        match term {
+            Term::Old(value) => value,
+            Term::New(op, terms) => {
+                let operands: Vec<Value> =
+                    terms.into_iter().map(|t| self.build(graph, node, t, rule)).collect();
+                let source = graph.source(node).cloned();
+                let added = graph
+                    .add1(op, &operands, source)
+                    .unwrap_or_else(|e| panic!("simplify: rule {rule} built an invalid node: {e}"));
+                self.push(added.node);
+                added
+            }
+        }
+    }
+}
