@@ -36,6 +36,17 @@ pub(crate) struct Lanes<'c> {
     pub mask: Option<Value<'c>>,
 }
 
+/// Which elements are asked for before they are needed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    /// None.
+    Nothing,
+    /// Those some way on along the lanes.
+    Lanes,
+    /// Those some steps on along an axis.
+    Steps(Axis, u64),
+}
+
 /// Where expressions are evaluated.
 #[derive(Clone)]
 pub(crate) struct Place<'c> {
@@ -55,14 +66,25 @@ pub(crate) struct Place<'c> {
     pub kept: Vec<Option<Value<'c>>>,
     /// The finished sum of a contraction.
     pub sum: Option<Value<'c>>,
+    /// What vector loads prefetch.
+    pub ahead: Ahead,
 }
 
 impl<'c> Place<'c> {
     /// A place with nothing but point axes, and one lane.
     pub fn scalar(points: Vec<Value<'c>>) -> Place<'c> {
         let lanes = Lanes { axis: Axis::Inner, width: 1, mask: None };
-        let (slots, kept) = (Vec::new(), Vec::new());
-        Place { points, inner: None, row: None, column: None, lanes, slots, kept, sum: None }
+        Place {
+            points,
+            inner: None,
+            row: None,
+            column: None,
+            lanes,
+            slots: Vec::new(),
+            kept: Vec::new(),
+            sum: None,
+            ahead: Ahead::Nothing,
+        }
     }
 
     /// The value of an axis in the first lane.
@@ -121,7 +143,8 @@ pub(crate) struct Emitter<'a, 'c> {
     pub pointers: Vec<Value<'c>>,
     /// For each argument, whether aligned stores to it go past the caches.
     pub streaming: Vec<bool>,
-    /// For each argument, how far ahead vector loads ask for its elements; 0: not.
+    /// For each argument, how many bytes on along the lanes prefetching goes; 0: it is
+    /// small, and nothing of it is prefetched. See [`Place::ahead`].
     pub ahead: Vec<u64>,
 }
 

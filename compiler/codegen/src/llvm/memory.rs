@@ -20,7 +20,7 @@ use inkwell::values::InstructionOpcode as Op;
 use kiln_ir::DType;
 
 use super::build::{Value, lanes, with_lanes};
-use super::expr::{Emitter, Place, Values};
+use super::expr::{Ahead, Emitter, Place, Values};
 use crate::kernel::{Axis, ExprId, Index, Store, Term};
 
 /// Where the elements of the lanes are.
@@ -207,7 +207,7 @@ impl<'c> Emitter<'_, 'c> {
                 b.select(valid, value, value.get_type().const_zero())
             }
             Address::Ascending(ptr) => {
-                self.prefetch(argument, ptr);
+                self.prefetch(argument, index, ptr, place);
                 self.load_contiguous(dtype, ptr, width, self.masked(valid, place))
             }
             Address::Descending(ptr) => {
@@ -262,14 +262,53 @@ impl<'c> Emitter<'_, 'c> {
         }
     }
 
-    fn prefetch(&self, argument: u32, ptr: Value<'c>) {
+    /// Asks for the elements ahead of a vector at `ptr`. An address past the end of an
+    /// argument does no harm.
+    fn prefetch(&self, argument: u32, index: &Index, ptr: Value<'c>, place: &Place<'c>) {
+        let lanes = self.ahead[argument as usize];
+        let size = self.arguments[argument as usize].dtype.size() as i64;
+        // One line for each vector: narrower vectors would ask for each line twice.
+        if lanes == 0 || size * i64::from(place.lanes.width) < 64 {
+            return;
+        }
+        let bytes = match place.ahead {
+            Ahead::Nothing => return,
+            Ahead::Lanes => lanes as i64,
+            Ahead::Steps(axis, steps) => match index.coefficient(axis) {
+                None | Some(0) => return,
+                Some(c) => c * size * steps as i64,
+            },
+        };
+        self.prefetch_at(ptr, bytes);
+    }
+
+    /// Asks for the line `bytes` behind an address.
+    fn prefetch_at(&self, ptr: Value<'c>, bytes: i64) {
         let b = self.build;
-        let ahead = self.ahead[argument as usize];
-        if ahead > 0 {
-            let ptr = b.gep(b.int_ty(8).into(), ptr, b.i64(ahead as i64));
-            // For reading, into all levels, data.
-            let args = [ptr, b.i32(0), b.i32(3), b.i32(1)];
-            b.intrinsic_void("llvm.prefetch", &[b.ptr_ty()], &args);
+        let ptr = b.gep(b.int_ty(8).into(), ptr, b.i64(bytes));
+        // For reading, into all levels, data.
+        let args = [ptr, b.i32(0), b.i32(3), b.i32(1)];
+        b.intrinsic_void("llvm.prefetch", &[b.ptr_ty()], &args);
+    }
+
+    /// Asks for what a load will read `steps` on along `axis`, without loading.
+    pub fn prefetch_load(
+        &self,
+        (argument, index): (u32, &Index),
+        (axis, steps): (Axis, u64),
+        place: &Place<'c>,
+        values: &Values<'c>,
+    ) {
+        let size = self.arguments[argument as usize].dtype.size() as i64;
+        let (Some(step), true) = (index.coefficient(axis), self.ahead[argument as usize] > 0)
+        else {
+            return;
+        };
+        if step == 0 || size * i64::from(place.lanes.width) < 64 {
+            return;
+        }
+        if let Address::Ascending(ptr) = self.address(argument, index, place, values) {
+            self.prefetch_at(ptr, step * size * steps as i64);
         }
     }
 

@@ -13,9 +13,9 @@
 
 use super::shape::{Cost, Level, UNIT, grain, masks};
 use super::{Body, Cut, Launch, Strip};
-use crate::kernel::{Axis, Stage};
+use crate::kernel::{Axis, Expr, Index, Stage};
 use crate::llvm::build::Value;
-use crate::llvm::expr::{Place, Values};
+use crate::llvm::expr::{Ahead, Place, Values};
 use crate::llvm::reduce::{Accumulators, States};
 
 /// Elements by which kept arrays are longer than their row, at least.
@@ -64,15 +64,18 @@ pub(super) fn emit(body: &Body) -> Launch {
         .iter()
         .map(|o| o.map(|o| b.gep(b.int_ty(8).into(), body.scratch, b.i64(o as i64))))
         .collect();
+    let (busiest, next) = next_row(body);
     let unit = b.i64(each as i64);
     let end = b.binary_intrinsic("llvm.umin", b.mul(body.end, unit), b.i64(points as i64));
     b.for_each("point", (b.mul(body.begin, unit), end, 1), Vec::new(), |point, none| {
         let mut place = Place::scalar(body.coordinates(point, &loops.points));
         place.kept = kept.clone();
         let mut values = values.clone();
-        for stage in &loops.stages {
+        place.ahead = if next.is_empty() { Ahead::Lanes } else { Ahead::Nothing };
+        for (i, stage) in loops.stages.iter().enumerate() {
             body.emitter.evaluate(&body.order(stage, Level::Row), &place, &mut values);
-            run_stage(body, stage, &mut place, &values);
+            let next = if i == busiest { &next[..] } else { &[] };
+            run_stage(body, stage, next, &mut place, &values);
         }
         none
     });
@@ -80,13 +83,52 @@ pub(super) fn emit(body: &Body) -> Launch {
     Launch { grid, grain: grain(work.saturating_mul(each)).min(grid), scratch: scratch.bytes }
 }
 
-fn run_stage<'c>(body: &Body<'_, 'c>, stage: &Stage, place: &mut Place<'c>, values: &Values<'c>) {
+/// A load that a stage prefetches for the next point.
+type Next<'a> = (u32, &'a Index);
+
+/// While one stage computes, memory can already fetch the row of the next point: the
+/// stage that does most, if it is not the first to read the row, and the vector loads
+/// of the first.
+fn next_row<'a>(body: &Body<'a, '_>) -> (usize, Vec<Next<'a>>) {
+    let loops = body.loops;
+    let ops = |stage: &Stage| {
+        stage.inner * Cost::of(loops, &body.levels, body.emitter.arguments, stage).ops
+    };
+    let busiest = (0..loops.stages.len()).max_by_key(|&i| ops(&loops.stages[i])).unwrap_or(0);
+    let (Some(first), true) = (loops.stages.first(), busiest > 0) else {
+        return (0, Vec::new());
+    };
+    if loops.stages[busiest].inner != first.inner {
+        return (0, Vec::new());
+    }
+    let order = body.order(first, Level::Step);
+    let loads = order.into_iter().filter_map(|e| match loops.exprs.get(e) {
+        Expr::Load { argument, index, .. } => Some((*argument, index)),
+        _ => None,
+    });
+    (busiest, loads.collect())
+}
+
+fn run_stage<'c>(
+    body: &Body<'_, 'c>,
+    stage: &Stage,
+    next: &[Next],
+    place: &mut Place<'c>,
+    values: &Values<'c>,
+) {
     let b = body.build();
     let cost = Cost::of(body.loops, &body.levels, body.emitter.arguments, stage);
     let (steps, exact) = body.steps(stage, &place.points);
     let zero = b.i64(0);
     let mut width = cost.width(body.emitter.isa);
-    if stage.reductions.is_empty() {
+    let mut accumulators = Accumulators {
+        emitter: &body.emitter,
+        reductions: &stage.reductions,
+        copies: 1,
+        width,
+        step_bits: if stage.inner < 1 << 31 { 32 } else { 64 },
+    };
+    let Some(tree) = stage.reductions.first().map(|r| r.tree) else {
         width = u64::from(width).min(stage.inner.next_power_of_two()) as u32;
         let mut copies = cost.copies();
         while copies > 1 && u64::from(copies * width) > stage.inner {
@@ -94,25 +136,16 @@ fn run_stage<'c>(body: &Body<'_, 'c>, stage: &Stage, place: &mut Place<'c>, valu
         }
         let masks = masks(body.emitter.isa, body.loops, body.emitter.arguments, &body.levels);
         let cut = Cut { copies, width, masks, extent: exact };
-        body.sweep((zero, steps), cut, &mut |strip| {
-            run_steps(body, stage, strip, place, values, None, &mut Vec::new());
-        });
+        let pass = Pass { body, stage, next, place, values, accumulators };
+        body.sweep((zero, steps), cut, &mut |strip| pass.strip(strip, &mut Vec::new()));
         return;
-    }
-
-    let tree = stage.reductions[0].tree;
-    debug_assert!(stage.reductions.iter().all(|r| r.tree == tree), "one tree for a stage");
-    let width = width.min(tree.lanes);
-    let accumulators = Accumulators {
-        emitter: &body.emitter,
-        reductions: &stage.reductions,
-        copies: tree.lanes / width,
-        width,
-        step_bits: if stage.inner < 1 << 31 { 32 } else { 64 },
     };
-    let row = Row { body, stage, place, values, accumulators };
+    debug_assert!(stage.reductions.iter().all(|r| r.tree == tree), "one tree for a stage");
+    accumulators.width = width.min(tree.lanes);
+    accumulators.copies = tree.lanes / accumulators.width;
+    let pass = Pass { body, stage, next, place, values, accumulators };
     let total = if stage.inner <= tree.chunk {
-        row.chunk(zero, steps, exact)
+        pass.chunk(zero, steps, exact)
     } else {
         let one = Accumulators { copies: 1, width: 1, ..accumulators };
         let start = one.flatten(&one.start(|_| b.int_ty(one.step_bits).const_zero().into()));
@@ -121,7 +154,7 @@ fn run_stage<'c>(body: &Body<'_, 'c>, stage: &Stage, place: &mut Place<'c>, valu
             let end = b.add(from, b.i64(chunk as i64));
             let end = b.binary_intrinsic("llvm.umin", end, steps);
             let exact = exact.filter(|n| n % chunk == 0).map(|_| chunk);
-            let next = row.chunk(from, end, exact);
+            let next = pass.chunk(from, end, exact);
             one.flatten(&one.join_all(&one.unflatten(carried), &next))
         });
         one.unflatten(total)
@@ -131,31 +164,37 @@ fn run_stage<'c>(body: &Body<'_, 'c>, stage: &Stage, place: &mut Place<'c>, valu
     }
 }
 
-/// A stage with reductions at one point.
-struct Row<'e, 'a, 'c> {
+/// A stage at one point.
+struct Pass<'e, 'a, 'c> {
     body: &'e Body<'a, 'c>,
     stage: &'e Stage,
+    next: &'e [Next<'e>],
     place: &'e Place<'c>,
     values: &'e Values<'c>,
     accumulators: Accumulators<'e, 'a, 'c>,
 }
 
-impl<'c> Row<'_, '_, 'c> {
+impl<'c> Pass<'_, '_, 'c> {
     /// The steps `from..to` of one chunk, down to one scalar for each reduction.
     fn chunk(&self, from: Value<'c>, to: Value<'c>, exact: Option<u64>) -> States<'c> {
         let b = self.body.build();
-        let Accumulators { copies, width, step_bits, .. } = self.accumulators;
+        let accumulators = &self.accumulators;
+        let Accumulators { copies, width, step_bits, .. } = *accumulators;
         let lanes = u64::from(copies * width);
         let first = b.splat(b.resize(from, step_bits, false), width);
         let first = if width > 1 { b.add(first, b.iota(width, step_bits)) } else { first };
-        let start =
-            self.accumulators.start(|u| b.add(first, b.int_like(first, i64::from(u * width))));
-        let mut flat = self.accumulators.flatten(&start);
+        let start = accumulators.start(|u| b.add(first, b.int_like(first, i64::from(u * width))));
+        let mut flat = accumulators.flatten(&start);
+        let strip = |strip, carried| {
+            let mut states = accumulators.unflatten(carried);
+            self.strip(strip, &mut states);
+            accumulators.flatten(&states)
+        };
 
         let whole = self.body.whole(from, to, lanes);
         if exact.is_none_or(|n| n >= lanes) {
             flat = b.for_each("vectors", (from, whole, lanes), flat, |at, carried| {
-                self.strip(Strip { at, copies, width, until: None }, carried)
+                strip(Strip { at, copies, width, until: None }, carried)
             });
         }
         if lanes > 1 && exact.is_none_or(|n| n % lanes != 0) {
@@ -164,52 +203,43 @@ impl<'c> Row<'_, '_, 'c> {
                 // Copies of which no lane exists are left out where that is known.
                 let left = exact.map_or(lanes, |n| n % lanes);
                 let some = (left.div_ceil(width.into()) as u32).min(copies);
-                self.strip(Strip { at, copies: some, width, until: Some(to) }, carried)
+                strip(Strip { at, copies: some, width, until: Some(to) }, carried)
             });
         }
-        self.accumulators.halve(&self.accumulators.unflatten(flat))
+        accumulators.halve(&accumulators.unflatten(flat))
     }
 
-    fn strip(&self, strip: Strip<'c>, carried: Vec<Value<'c>>) -> Vec<Value<'c>> {
-        let mut states = self.accumulators.unflatten(carried);
-        let accumulators = Some(&self.accumulators);
-        run_steps(self.body, self.stage, strip, self.place, self.values, accumulators, &mut states);
-        self.accumulators.flatten(&states)
-    }
-}
-
-/// The steps of a strip: evaluates all copies, then keeps, reduces and stores.
-fn run_steps<'c>(
-    body: &Body<'_, 'c>,
-    stage: &Stage,
-    strip: Strip<'c>,
-    place: &Place<'c>,
-    values: &Values<'c>,
-    accumulators: Option<&Accumulators<'_, '_, 'c>>,
-    states: &mut States<'c>,
-) {
-    let order = body.order(stage, Level::Step);
-    let mut evaluated = Vec::new();
-    for u in 0..strip.copies {
-        let (mut place, mut values) = (place.clone(), values.clone());
-        let (at, lanes) = body.lanes(&strip, Axis::Inner, u);
-        place.inner = Some(at);
-        place.lanes = lanes;
-        body.emitter.evaluate(&order, &place, &mut values);
-        if let Some(accumulators) = accumulators {
+    /// The steps of a strip: evaluates all copies, then keeps and stores.
+    fn strip(&self, strip: Strip<'c>, states: &mut States<'c>) {
+        let Pass { body, stage, accumulators, .. } = self;
+        let emitter = &body.emitter;
+        let order = body.order(stage, Level::Step);
+        let mut evaluated = Vec::new();
+        for u in 0..strip.copies {
+            let (mut place, mut values) = (self.place.clone(), self.values.clone());
+            let (at, lanes) = body.lanes(&strip, Axis::Inner, u);
+            place.inner = Some(at);
+            place.lanes = lanes;
+            emitter.evaluate(&order, &place, &mut values);
             let number = accumulators.steps_at(&place);
             accumulators.step(states, u, number, &place, &values);
+            if let (Some(last), None) = (body.loops.points.len().checked_sub(1), strip.until) {
+                for &load in self.next {
+                    let along = (Axis::Point(last as u32), 1);
+                    emitter.prefetch_load(load, along, &place, &values);
+                }
+            }
+            evaluated.push((place, values));
         }
-        evaluated.push((place, values));
-    }
-    for &(array, value) in &stage.keeps {
-        for (place, values) in &evaluated {
-            body.emitter.keep(array, body.loops.exprs.dtype(value), values.get(value), place);
+        for &(array, value) in &stage.keeps {
+            for (place, values) in &evaluated {
+                emitter.keep(array, emitter.exprs.dtype(value), values.get(value), place);
+            }
         }
-    }
-    for store in &stage.stores {
-        for (place, values) in &evaluated {
-            body.emitter.store(store, place, values);
+        for store in &stage.stores {
+            for (place, values) in &evaluated {
+                emitter.store(store, place, values);
+            }
         }
     }
 }

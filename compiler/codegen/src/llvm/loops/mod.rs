@@ -42,6 +42,14 @@ pub(crate) struct Target {
     pub stream_bytes: u64,
 }
 
+/// Bytes from which on an argument is taken to come from memory rather than a cache
+/// that is private to a core.
+const LARGE: u64 = 4 << 20;
+
+/// Bytes ahead of a vector that prefetching asks for: far enough for the latency of
+/// memory, near enough to stay in the first cache until it is used.
+const AHEAD: u64 = 1 << 10;
+
 /// Emits the entry `name` for `loops`.
 pub(crate) fn emit<'c>(
     build: &Build<'c>,
@@ -66,7 +74,7 @@ pub(crate) fn emit<'c>(
         arguments,
         pointers,
         streaming,
-        ahead: vec![0; arguments.len()],
+        ahead: arguments.iter().map(|a| if bytes(a) >= LARGE { AHEAD } else { 0 }).collect(),
     };
     let body = Body {
         emitter,
@@ -76,14 +84,19 @@ pub(crate) fn emit<'c>(
         begin: function_args[2],
         end: function_args[3],
     };
-    let launch = match loops.lanes {
-        _ if loops.points.contains(&0) => Launch { grid: 0, grain: 1, scratch: 0 },
-        Lanes::Points => points::emit(&body),
-        Lanes::Inner => inner::emit(&body),
-    };
-    if fence {
-        // Streaming stores are not ordered with what tells other threads of them.
-        build.intrinsic_void("llvm.x86.sse.sfence", &[], &[]);
+    let mut launch = Launch { grid: 0, grain: 1, scratch: 0 };
+    if !loops.points.contains(&0) {
+        let any = build.icmp(IntPredicate::ULT, body.begin, body.end);
+        build.when("units", any, || {
+            launch = match loops.lanes {
+                Lanes::Points => points::emit(&body),
+                Lanes::Inner => inner::emit(&body),
+            };
+            if fence {
+                // Streaming stores are not ordered with what tells other threads of them.
+                build.intrinsic_void("llvm.x86.sse.sfence", &[], &[]);
+            }
+        });
     }
     build.ret();
     (function, launch)

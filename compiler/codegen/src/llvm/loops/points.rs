@@ -10,20 +10,64 @@
 //!
 //! A unit of work is a block of one row, or several short rows. Neighbouring blocks
 //! of a row are one loop, so a one-dimensional kernel has no outer loop at all.
+//!
+//! Where lanes gather elements that are neighbours along an outer axis, as in a
+//! transpose, that axis is tiled, so that a cache line is used up while it is near:
+//!
+//! ```text
+//! for row of outer points, tiles of axis q counting as one
+//!   for strip of the last axis
+//!     for q of the tile                    the gathers hit the same lines again
+//! ```
 
 use inkwell::values::InstructionOpcode as Op;
 
 use super::shape::{Cost, Level, UNIT, grain, masks};
 use super::{Body, Cut, Launch, Strip};
-use crate::kernel::{Axis, Stage};
+use crate::kernel::{Axis, Expr, Stage};
 use crate::llvm::build::Value;
-use crate::llvm::expr::{Place, Values};
+use crate::llvm::expr::{Ahead, Place, Values};
 use crate::llvm::reduce::Accumulators;
+
+/// Steps of the inner axis that prefetching is ahead: hardware does not prefetch along
+/// large strides.
+const ROWS_AHEAD: u64 = 8;
+
+/// An outer axis of which some steps are done for one strip before the next.
+#[derive(Clone, Copy)]
+struct Tile {
+    /// Number of the point axis.
+    axis: usize,
+    /// Its extent.
+    extent: u64,
+    /// Steps of a tile.
+    size: u64,
+}
+
+impl Tile {
+    /// The axis along which the elements that lanes gather are neighbours.
+    fn of(body: &Body) -> Option<Tile> {
+        let loops = body.loops;
+        let last = loops.points.len().checked_sub(1)?;
+        loops.exprs.iter().find_map(|(_, expr, dtype)| {
+            let Expr::Load { index, .. } = expr else { return None };
+            let step = index.coefficient(Axis::Point(last as u32))?;
+            let axis = (0..last).find(|&q| {
+                let along = index.coefficient(Axis::Point(q as u32));
+                along.is_some_and(|c| c.abs() == 1) && loops.points[q] > 1
+            })?;
+            let line = (64 / dtype.size()) as u64;
+            let (extent, size) = (loops.points[axis], line.min(loops.points[axis]));
+            (step.unsigned_abs() > 1).then_some(Tile { axis, extent, size })
+        })
+    }
+}
 
 /// How the points are cut into vectors and units.
 struct Shape {
-    /// Extents of the outer axes.
+    /// Extents of the outer axes, that of a tiled one in tiles.
     outer: Vec<u64>,
+    tile: Option<Tile>,
     /// How many rows there are.
     rows: u64,
     /// Extent of the last axis.
@@ -42,8 +86,12 @@ struct Shape {
 impl Shape {
     fn of(body: &Body) -> Shape {
         let (loops, isa) = (body.loops, body.emitter.isa);
-        let outer = loops.points[..loops.points.len().saturating_sub(1)].to_vec();
+        let mut outer = loops.points[..loops.points.len().saturating_sub(1)].to_vec();
         let extent = loops.points.last().copied().unwrap_or(1);
+        let tile = Tile::of(body);
+        if let Some(Tile { axis, extent, size }) = tile {
+            outer[axis] = extent.div_ceil(size);
+        }
         let rows = outer.iter().product();
 
         let mut cost = Cost::default();
@@ -61,6 +109,11 @@ impl Shape {
             copies = (2 * copies).min(isa.registers() / 2 / reductions).max(1);
             copies = 1 << copies.ilog2();
         }
+        if let Some(tile) = tile {
+            // Lines of more lanes would not fit the sets of the first cache.
+            copies = 1;
+            work *= tile.size;
+        }
         let mut width = cost.width(isa);
         width = u64::from(width).min(extent.next_power_of_two()) as u32;
         while copies > 1 && u64::from(copies * width) > extent {
@@ -76,7 +129,7 @@ impl Shape {
         let row_work = extent.saturating_mul(work);
         let rows_per_unit = if blocks > 1 { 1 } else { (UNIT / row_work).clamp(1, rows) };
         let work = block.saturating_mul(rows_per_unit).saturating_mul(work);
-        Shape { outer, rows, extent, cut, block, blocks, rows_per_unit, work }
+        Shape { outer, tile, rows, extent, cut, block, blocks, rows_per_unit, work }
     }
 
     fn launch(&self) -> Launch {
@@ -135,12 +188,34 @@ fn run<'c>(
     values: &Values<'c>,
 ) {
     let outer = body.coordinates(row, &shape.outer);
+    let Some(tile) = shape.tile else {
+        let values = row_values(body, &outer, values);
+        body.sweep(range, shape.cut, &mut |strip| points(body, &outer, strip, &values));
+        return;
+    };
+    let b = body.build();
+    let from = b.mul(outer[tile.axis], b.i64(tile.size as i64));
+    let to = b.add(from, b.i64(tile.size as i64));
+    let to = b.binary_intrinsic("llvm.umin", to, b.i64(tile.extent as i64));
+    body.sweep(range, shape.cut, &mut |strip| {
+        b.for_each("tile", (from, to, 1), Vec::new(), |at, none| {
+            let mut outer = outer.clone();
+            outer[tile.axis] = at;
+            let values = row_values(body, &outer, values);
+            points(body, &outer, strip, &values);
+            none
+        });
+    });
+}
+
+/// Adds what is constant in a row.
+fn row_values<'c>(body: &Body<'_, 'c>, outer: &[Value<'c>], values: &Values<'c>) -> Values<'c> {
     let mut values = values.clone();
-    let place = Place::scalar(outer.clone());
+    let place = Place::scalar(outer.to_vec());
     for stage in &body.loops.stages {
         body.emitter.evaluate(&body.order(stage, Level::Row), &place, &mut values);
     }
-    body.sweep(range, shape.cut, &mut |strip| points(body, &outer, strip, &values));
+    values
 }
 
 /// All stages of the points of a strip.
@@ -149,6 +224,7 @@ fn points<'c>(body: &Body<'_, 'c>, outer: &[Value<'c>], strip: Strip<'c>, row_va
     let mut copies: Vec<(Place, Values)> = (0..strip.copies)
         .map(|u| {
             let mut place = Place::scalar(outer.to_vec());
+            place.ahead = Ahead::Lanes;
             if let Some(last) = last {
                 let (at, lanes) = body.lanes(&strip, Axis::Point(last as u32), u);
                 place.points.push(at);
@@ -188,6 +264,9 @@ fn run_stage<'c>(
         for (u, (place, values)) in copies.iter().enumerate() {
             let (mut place, mut values) = (place.clone(), values.clone());
             place.inner = Some(at);
+            if stage.inner > 1 {
+                place.ahead = Ahead::Steps(Axis::Inner, ROWS_AHEAD);
+            }
             body.emitter.evaluate(&order, &place, &mut values);
             let number = accumulators.steps_at(&place);
             accumulators.step(states, u as u32, number, &place, &values);
