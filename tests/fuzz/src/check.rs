@@ -39,8 +39,12 @@ pub fn check_seed(seed: u64) -> Result<Tally, String> {
     let levels: Vec<Isa> =
         [Isa::V2, Isa::V3, Isa::V4].into_iter().filter(|isa| isa.is_supported()).collect();
     let isa = random.pick(&levels);
-    check(&program, isa)
-        .map_err(|message| format!("seed {seed} on {isa:?}: {message}\n{:?}", program.graph))
+    let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&program, isa)));
+    let checked = checked.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        Err(format!("panic: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?")))
+    });
+    checked.map_err(|message| format!("seed {seed} on {isa:?}: {message}\n{:?}", program.graph))
 }
 
 /// Checks one program on one instruction set.

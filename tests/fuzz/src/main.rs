@@ -63,7 +63,17 @@ fn main() -> ExitCode {
 }
 
 fn one(seed: u64) -> ExitCode {
-    println!("{:?}", generate(seed).graph);
+    let program = generate(seed);
+    for node in program.graph.order() {
+        println!(
+            "%{} = {:?} {:?} : {:?}",
+            node.index(),
+            program.graph.op(node),
+            program.graph.operands(node).iter().map(|v| v.node.index()).collect::<Vec<_>>(),
+            program.graph.types(node)
+        );
+    }
+    println!("return {:?}", program.graph.outputs().iter().map(|v| v.node.index()).collect::<Vec<_>>());
     match check_seed(seed) {
         Ok(tally) => {
             println!("{tally:?}");
