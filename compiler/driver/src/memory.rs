@@ -127,8 +127,11 @@ impl Builder<'_> {
             })
             .collect();
         if lowered.launches.is_empty() {
-            let writes = group.roots.iter().map(|&r| self.add(r, Origin::Step)).collect();
-            self.layout.problem.steps.push(Step { writes, ..Step::default() });
+            let writes: Vec<BufferId> =
+                group.roots.iter().map(|&r| self.add(r, Origin::Step)).collect();
+            // An empty box written into a base leaves the base.
+            let update = update.map(|base| (base, writes[0]));
+            self.layout.problem.steps.push(Step { writes, update, ..Step::default() });
             self.layout.launches.push(None);
             return;
         }
