@@ -3,7 +3,8 @@
 //! With `n` the integer nearest to `a / ln 2` and `r = a - n*ln 2`, which is at most
 //! half of `ln 2` in magnitude, `exp(a) = 2^n * exp(r)` and
 //! `exp(r) = 1 + (r + r^2 * q(r))`: the last addition is the only rounding at full
-//! size. `ln 2` is split so that `n` times its high part is exact.
+//! size. `ln 2` is split so that `n` times its high part is exact, and the low part
+//! joins the small terms.
 
 use kiln_ir::DType;
 
@@ -59,12 +60,15 @@ fn reduced(f: &mut Formula, a: ExprId) -> (ExprId, ExprId) {
         DType::F32 => (LN2_F32, &TAIL_F32),
         _ => (LN2_F64, &TAIL_F64),
     };
+    // a - n*ln 2 = main + low, the first exactly; only small terms see their sum.
     let (high, low) = (f.c(-ln2[0]), f.c(-ln2[1]));
-    let r = f.fma(n, high, a);
-    let r = f.fma(n, low, r);
+    let main = f.fma(n, high, a);
+    let low = f.mul(n, low);
+    let r = f.add(main, low);
     let q = f.horner(r, tail);
     let square = f.mul(r, r);
-    let p = f.fma(q, square, r);
+    let small = f.fma(q, square, low);
+    let p = f.add(main, small);
     let one = f.c(1.0);
     (f.add(p, one), bits)
 }

@@ -5,7 +5,7 @@
 //! the sine and cosine of the rest, the low bits of `n` say which is wanted and with
 //! which sign.
 //!
-//! Up to [`Plan::limit`], the rest is `m - n*(c1 + c2 + c3 + c4)` (Cody and Waite):
+//! Up to `Plan::limit`, the rest is `m - n*(c1 + c2 + c3 + c4)` (Cody and Waite):
 //! `c1` and `c2` are short enough that the first two subtractions are exact. Beyond,
 //! all bits of 1/2π that matter take part (Payne and Hanek): for `f32` by sums of
 //! exact `f64` products, for `f64` in 64-bit integers. A backend may skip that part
@@ -30,12 +30,13 @@ struct Plan {
     cos: &'static [f64],
 }
 
-/// n is at most 2^20 and c1, c2 have 11 bits.
+/// n is at most 2^20 and c1, c2 have 11 bits. There, n may be off by one where the rest is
+/// 3 % more than half a quarter turn; the polynomials reach that far.
 const PLAN_F32: Plan = Plan {
     limit: 1048576.0,
     half_pi: [1.5703125, 0.0004837512969970703, 7.549790126404332e-08, -1.7151245100058819e-15],
-    sin: &[-0.16666655242443085, 0.008332203142344952, -0.00019519940542522818],
-    cos: &[0.041666653007268906, -0.0013887591194361448, 2.446065809635911e-05],
+    sin: &[-0.16666650772094727, 0.008331907913088799, -0.00019480586342979223],
+    cos: &[0.04166664555668831, -0.0013887165114283562, 2.4411152480752207e-05],
 };
 
 /// n is at most 2^20, c1 has 33 bits and c2 20.
