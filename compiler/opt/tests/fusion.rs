@@ -2,8 +2,11 @@
 
 mod support;
 
-use kiln_ir::op::{Binary, Compare, Iota, Unary};
+use kiln_ir::op::{
+    Binary, Compare, Concatenate, DynamicSlice, DynamicUpdateSlice, Iota, Pad, Reverse, Unary,
+};
 use kiln_ir::{DType, Type};
+use kiln_opt::Options;
 use support::Builder;
 
 #[test]
@@ -260,4 +263,345 @@ fn adam_over_many_parameters_is_one_launch() {
     println!("{}", kiln_opt::print::fused(&optimized.graph, &optimized.fusion));
     assert_eq!((m.kernels, m.togethers), (1, 1));
     assert_eq!(optimized.donations.len(), 24);
+}
+
+// --- views and several outputs ----------------------------------------------
+
+#[test]
+fn views_cost_no_kernel() {
+    let mut b = Builder::new("views");
+    let x = b.parameter("x", [64, 128]);
+    let y = b.parameter("y", [64, 128]);
+    let zero = b.scalar(0.0);
+    let t = b.transpose(x, &[1, 0]);
+    let t = b.reshape(t, [64, 128]);
+    let r = b.op(Reverse { axes: vec![0] }, &[y]);
+    let s = b.slice(r, &[0, 64], &[64, 128]);
+    let p = b.op(Pad { low: vec![0, 32], high: vec![0, 32], interior: vec![0, 0] }, &[s, zero]);
+    let l = b.slice(t, &[0, 0], &[64, 64]);
+    let c = b.op(Concatenate { axis: 1 }, &[l, s]);
+    let z = b.add(p, c);
+    b.output(z);
+    assert_eq!(b.kinds(), [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_returned_reshape_is_an_alias() {
+    let mut b = Builder::new("alias");
+    let x = b.parameter("x", [64, 128]);
+    let y = b.exp(x);
+    let z = b.reshape(y, [8192]);
+    b.output(y);
+    b.output(z);
+    let (_, m) = b.optimize();
+    assert_eq!((m.kernels, m.aliases), (1, 1));
+}
+
+#[test]
+fn two_maps_of_one_input_read_it_once() {
+    let mut b = Builder::new("sincos");
+    let x = b.parameter("x", [1 << 20]);
+    let (s, c) = (b.unary(Unary::Sin, x), b.unary(Unary::Cos, x));
+    b.output(s);
+    b.output(c);
+    let (_, m) = b.optimize();
+    assert_eq!((m.kernels, m.maps), (1, 1));
+    assert_eq!(m.bytes, m.compulsory_bytes);
+}
+
+#[test]
+fn a_value_and_its_function_leave_together() {
+    let mut b = Builder::new("both");
+    let x = b.parameter("x", [1 << 20]);
+    let y = b.exp(x);
+    let z = b.mul(y, x);
+    b.output(y);
+    b.output(z);
+    let (_, m) = b.optimize();
+    assert_eq!((m.kernels, m.bytes), (1, m.compulsory_bytes));
+}
+
+#[test]
+fn a_map_and_a_row_sum_read_once() {
+    let mut b = Builder::new("map_and_sum");
+    let x = b.parameter("x", [1024, 1024]);
+    let y = b.exp(x);
+    let s = b.sum(y, &[1]);
+    b.output(y);
+    b.output(s);
+    let (_, m) = b.optimize();
+    assert_eq!((m.kernels, m.rows, m.bytes), (1, 1, m.compulsory_bytes));
+}
+
+// --- reductions ---------------------------------------------------------------
+
+#[test]
+fn cross_entropy_and_its_gradient_are_one_kernel() {
+    let mut b = Builder::new("cross_entropy");
+    let x = b.parameter("x", [4096, 1024]);
+    let y = b.parameter("y", [4096, 1024]);
+    let m = b.max(x, &[1]);
+    let m = b.spread(m, x, &[0]);
+    let d = b.sub(x, m);
+    let e = b.exp(d);
+    let s = b.sum(e, &[1]);
+    let l = b.unary(Unary::Log, s);
+    let l = b.spread(l, x, &[0]);
+    let logp = b.sub(d, l);
+    let picked = b.mul(y, logp);
+    let loss = b.sum(picked, &[1]);
+    let loss = b.unary(Unary::Neg, loss);
+    let s = b.spread(s, x, &[0]);
+    let p = b.div(e, s);
+    let g = b.sub(p, y);
+    b.output(loss);
+    b.output(g);
+    let (_, m) = b.optimize();
+    assert_eq!((m.kernels, m.rows, m.bytes), (1, 1, m.compulsory_bytes));
+}
+
+#[test]
+fn column_statistics_of_short_columns_are_one_kernel() {
+    let mut b = Builder::new("batchnorm");
+    let x = b.parameter("x", [64, 4096]);
+    let s = b.sum(x, &[0]);
+    let m = b.times(1.0 / 64.0, s);
+    let m = b.spread(m, x, &[1]);
+    let y = b.sub(x, m);
+    b.output(y);
+    let (_, m) = b.optimize();
+    assert_eq!((m.kernels, m.rows, m.bytes), (1, 1, m.compulsory_bytes));
+}
+
+/// Tall columns leave the cache between two passes, so the second is a kernel whose
+/// loads are in order.
+#[test]
+fn refuse_to_go_over_tall_columns_twice() {
+    let mut b = Builder::new("tall");
+    let x = b.parameter("x", [100_000, 64]);
+    let s = b.sum(x, &[0]);
+    let s = b.spread(s, x, &[1]);
+    let y = b.div(x, s);
+    b.output(y);
+    assert_eq!(b.kinds(), [1, 1, 0, 0, 0]);
+}
+
+/// One row of a million elements is one unit of work; what reads the sum is not.
+#[test]
+fn refuse_to_serialise_behind_a_full_reduction() {
+    let mut b = Builder::new("centre");
+    let x = b.parameter("x", [1 << 20]);
+    let s = b.sum(x, &[0]);
+    let m = b.times(1.0 / (1 << 20) as f64, s);
+    let m = b.spread(m, x, &[]);
+    let y = b.sub(x, m);
+    b.output(y);
+    assert_eq!(b.kinds(), [1, 1, 0, 0, 0]);
+}
+
+#[test]
+fn a_full_reduction_takes_its_producer() {
+    let mut b = Builder::new("norm");
+    let x = b.parameter("x", [1 << 20]);
+    let x2 = b.mul(x, x);
+    let s = b.sum(x2, &[0]);
+    let s = b.unary(Unary::Sqrt, s);
+    b.output(s);
+    assert_eq!(b.kinds(), [0, 1, 0, 0, 0]);
+}
+
+/// Sums along different axes go over the data in different orders.
+#[test]
+fn refuse_sums_along_different_axes() {
+    let mut b = Builder::new("axes");
+    let x = b.parameter("x", [2048, 2048]);
+    let (r, c) = (b.sum(x, &[1]), b.sum(x, &[0]));
+    b.output(r);
+    b.output(c);
+    assert_eq!(b.kinds(), [0, 2, 0, 0, 0]);
+}
+
+/// The softmax of a transposed softmax: the second needs whole columns of the first.
+#[test]
+fn refuse_a_reader_of_other_rows() {
+    let mut b = Builder::new("transposed");
+    let x = b.parameter("x", [512, 512]);
+    let y = b.softmax(x);
+    let t = b.transpose(y, &[1, 0]);
+    let z = b.softmax(t);
+    b.output(z);
+    assert_eq!(b.kinds(), [0, 2, 0, 0, 0]);
+}
+
+// --- what is computed twice -----------------------------------------------------
+
+/// A long computation with two readers that cannot be one kernel is stored once.
+#[test]
+fn refuse_to_repeat_expensive_work() {
+    let mut b = Builder::new("expensive");
+    let x = b.parameter("x", [2048, 2048]);
+    let mut y = x;
+    for _ in 0..6 {
+        y = b.unary(Unary::Sin, y);
+    }
+    let (r, c) = (b.sum(y, &[1]), b.sum(y, &[0]));
+    b.output(r);
+    b.output(c);
+    let (optimized, _) = b.optimize();
+    let sines = |g: &kiln_opt::Group| {
+        let sin = |&&n: &&kiln_ir::NodeId| optimized.graph.op(n).name() == "sin";
+        g.members.iter().filter(sin).count()
+    };
+    let all: usize = optimized.fusion.groups.iter().map(sines).sum();
+    assert_eq!(all, 6);
+}
+
+/// A cheap one is computed in both.
+#[test]
+fn repeat_cheap_work() {
+    let mut b = Builder::new("cheap");
+    let x = b.parameter("x", [2048, 2048]);
+    let y = b.times(2.0, x);
+    let (r, c) = (b.sum(y, &[1]), b.sum(y, &[0]));
+    b.output(r);
+    b.output(c);
+    assert_eq!(b.kinds(), [0, 2, 0, 0, 0]);
+}
+
+#[test]
+fn never_repeat_a_product() {
+    let mut b = Builder::new("product");
+    let x = b.parameter("x", [8, 8]);
+    let w = b.parameter("w", [8, 8]);
+    let h = b.matmul(x, w);
+    let (r, c) = (b.sum(h, &[1]), b.sum(h, &[0]));
+    b.output(r);
+    b.output(c);
+    let (optimized, m) = b.optimize();
+    assert_eq!((m.contractions, m.togethers), (1, 1));
+    assert_eq!(optimized.graph.len(), 5);
+}
+
+// --- circles --------------------------------------------------------------------
+
+/// a ─▶ product ─▶ c, and a ─▶ c: one group of a and c would wait for itself.
+#[test]
+fn refuse_a_circle_through_another_group() {
+    let mut b = Builder::new("circle");
+    let x = b.parameter("x", [256, 256]);
+    let w = b.parameter("w", [256, 256]);
+    let mut a = x;
+    for _ in 0..8 {
+        a = b.unary(Unary::Sin, a);
+    }
+    let h = b.matmul(a, w);
+    let c = b.add(a, h);
+    b.output(c);
+    // The sines are not repeated for both, nor is the sum part of their group.
+    assert_eq!(b.kinds(), [1, 0, 1, 0, 0]);
+}
+
+// --- contractions -----------------------------------------------------------------
+
+#[test]
+fn a_product_returns_before_and_after_the_activation() {
+    let mut b = Builder::new("pre_and_post");
+    let x = b.parameter("x", [512, 256]);
+    let w = b.parameter("w", [256, 384]);
+    let h = b.matmul(x, w);
+    let y = b.gelu(h);
+    b.output(h);
+    b.output(y);
+    let (_, m) = b.optimize();
+    assert_eq!((m.kernels, m.contractions, m.bytes), (1, 1, m.compulsory_bytes));
+}
+
+#[test]
+fn products_in_a_row_stay_apart() {
+    let mut b = Builder::new("mlp");
+    let x = b.parameter("x", [64, 256]);
+    let w1 = b.parameter("w1", [256, 512]);
+    let w2 = b.parameter("w2", [512, 10]);
+    let h = b.matmul(x, w1);
+    let h = b.gelu(h);
+    let y = b.matmul(h, w2);
+    let y = b.softmax(y);
+    b.output(y);
+    assert_eq!(b.kinds(), [0, 1, 2, 0, 0]);
+}
+
+// --- updates ----------------------------------------------------------------------
+
+#[test]
+fn an_update_computes_what_it_writes() {
+    let mut b = Builder::new("cache");
+    let cache = b.donated("cache", [512, 64]);
+    let x = b.parameter("x", [1, 64]);
+    let i = b.typed("i", Type::scalar(DType::I32));
+    let zero = b.op(
+        kiln_ir::op::Constant {
+            value: kiln_ir::Literal::scalar(kiln_ir::Scalar::zero(DType::I32)),
+        },
+        &[],
+    );
+    let y = b.gelu(x);
+    let new = b.op(DynamicUpdateSlice, &[cache, y, i, zero]);
+    b.output(new);
+    let (optimized, m) = b.optimize();
+    assert_eq!((m.kernels, m.updates), (1, 1));
+    assert_eq!(optimized.donations, [(0, 0)]);
+}
+
+/// The base of an update is a buffer; a computed one is stored first.
+#[test]
+fn an_updates_base_is_in_memory() {
+    let mut b = Builder::new("base");
+    let x = b.parameter("x", [512]);
+    let u = b.parameter("u", [4]);
+    let i = b.typed("i", Type::scalar(DType::I32));
+    let y = b.exp(x);
+    let new = b.op(DynamicUpdateSlice, &[y, u, i]);
+    b.output(new);
+    assert_eq!(b.kinds(), [1, 0, 0, 1, 0]);
+}
+
+#[test]
+fn a_read_at_a_run_time_start_joins_its_reader() {
+    let mut b = Builder::new("slice");
+    let x = b.parameter("x", [512, 64]);
+    let i = b.typed("i", Type::scalar(DType::I32));
+    let y = b.op(DynamicSlice { sizes: vec![8, 64] }, &[x, i, i]);
+    let y = b.exp(y);
+    b.output(y);
+    assert_eq!(b.kinds(), [1, 0, 0, 0, 0]);
+}
+
+// --- limits -----------------------------------------------------------------------
+
+#[test]
+fn groups_stay_within_their_limits() {
+    let mut b = Builder::new("many");
+    let mut sum = b.parameter("p", [1024, 1024]);
+    for i in 0..300 {
+        let p = b.parameter(&format!("p{i}"), [1024, 1024]);
+        sum = b.add(sum, p);
+    }
+    b.output(sum);
+    let (optimized, m) = b.optimize();
+    for group in &optimized.fusion.groups {
+        let arguments = group.inputs(&optimized.graph).len() + group.roots.len();
+        assert!(arguments <= 60, "{arguments}");
+    }
+    assert!(m.kernels >= 6 && m.kernels <= 14, "{m:?}");
+}
+
+#[test]
+fn without_fusion_every_node_is_a_group() {
+    let mut b = Builder::new("unfused");
+    let x = b.parameter("x", [64, 64]);
+    let y = b.softmax(x);
+    b.output(y);
+    let (optimized, m) = b.optimize_with(&Options { fuse: None, ..Options::default() });
+    assert_eq!(optimized.fusion.groups.len(), optimized.graph.len() - 1);
+    assert_eq!((m.rows, m.maps), (2, 5));
 }

@@ -125,8 +125,7 @@ fn constants(dtype: DType) -> Vec<Scalar> {
         return values.into_iter().map(|x| Scalar::from_f64(dtype, x)).collect();
     }
     let values = [0, 1, 2, 3, 4, 7, 8, 16, 64, 127, 128, -1, -2, -127, -128, i128::MAX];
-    let mut values: Vec<Scalar> =
-        values.iter().map(|&x| Scalar::from_i128(dtype, x)).collect();
+    let mut values: Vec<Scalar> = values.iter().map(|&x| Scalar::from_i128(dtype, x)).collect();
     let bits = dtype.bits();
     values.push(Scalar::from_i128(dtype, 1 << (bits - 1)));
     values.push(Scalar::from_i128(dtype, (1 << (bits - 1)) - 1));
@@ -285,9 +284,10 @@ fn choices(fired: &mut Fired) {
     }
     for dtype in SMALL {
         let x = [all(dtype)];
-        for (low, high) in constants(dtype).into_iter().flat_map(|a| {
-            constants(dtype).into_iter().map(move |b| (a, b))
-        }) {
+        for (low, high) in constants(dtype)
+            .into_iter()
+            .flat_map(|a| constants(dtype).into_iter().map(move |b| (a, b)))
+        {
             fired.program(&x, |g, p| {
                 let (low, high) = (full(g, low, p[0]), full(g, high, p[0]));
                 g.add1(Clamp, &[low, p[0], high], None).ok()
@@ -494,11 +494,14 @@ fn run_time_slices(fired: &mut Fired) {
         for start in [-3i64, 0, 5, 9, 200] {
             for dtype in [DType::I8, DType::U8, DType::I64, DType::U64] {
                 let value = Literal::scalar(Scalar::from_i128(dtype, i128::from(start)));
-                fired.program(&[x.clone()], |g, p| {
+                fired.program(std::slice::from_ref(&x), |g, p| {
                     let i = g.add1(Constant { value: value.clone() }, &[], None).ok()?;
                     g.add1(DynamicSlice { sizes: vec![size] }, &[p[0], i], None).ok()
                 });
-                let update = Literal::splat(Type::new(DType::I32, [size]), Scalar::from_i128(DType::I32, -1));
+                let update = Literal::splat(
+                    Type::new(DType::I32, [size]),
+                    Scalar::from_i128(DType::I32, -1),
+                );
                 fired.program(&[x.clone(), update, value], |g, p| {
                     g.add1(DynamicUpdateSlice, &[p[0], p[1], p[2]], None).ok()
                 });

@@ -186,6 +186,19 @@ impl Builder {
         (optimized, metrics)
     }
 
+    /// How many kernels of each kind: maps, rows, contractions, updates, together.
+    pub fn kinds(self) -> [usize; 5] {
+        let (optimized, m) = self.optimize();
+        println!("{}", kiln_opt::print::fused(&optimized.graph, &optimized.fusion));
+        assert_eq!(m.kernels, m.maps + m.rows + m.contractions + m.updates + m.togethers);
+        [m.maps, m.rows, m.contractions, m.updates, m.togethers]
+    }
+
+    /// How many kernels the program becomes.
+    pub fn kernels_quietly(self) -> usize {
+        self.optimize().1.kernels
+    }
+
     /// How many kernels the program becomes; prints them for a failing test.
     pub fn kernels(self) -> usize {
         let (optimized, metrics) = self.optimize();

@@ -48,7 +48,7 @@ pub(crate) fn run(graph: &Graph, machine: &Machine, cx: &mut PassCx) -> Fusion {
     let start = start::start(&nodes, &mut assessor, machine, cx);
     let groups = merge::merge(&nodes, &mut assessor, machine, start, cx);
     let groups = sorted(&nodes, groups);
-    together::together(&nodes, machine, groups, cx)
+    together::together(graph, &nodes, machine, groups, cx)
 }
 
 /// Every node a group of its own.

@@ -8,11 +8,19 @@
 //!
 //! Only groups that move few bytes are joined: for others a launch costs nothing
 //! beside the work, and joining would keep all their operands in memory at once.
+//!
+//! Declines to join a group that reads a donated parameter with one whose result
+//! could overwrite it: within a launch nothing says that the reader comes first, so
+//! the result would need a buffer of its own.
+
+use hashbrown::HashSet;
+use kiln_ir::{Graph, Value};
 
 use super::{Links, group, topological};
 use crate::analysis::assess::Assessed;
 use crate::analysis::cost::Machine;
 use crate::analysis::nodes::{At, Nodes};
+use crate::analysis::share::may_share;
 use crate::group::{Fusion, Group, Kind};
 use crate::pipeline::PassCx;
 
@@ -21,6 +29,7 @@ const PARTS: usize = 64;
 
 /// The groups, given in topological order, as a fusion.
 pub(crate) fn together(
+    graph: &Graph,
     nodes: &Nodes,
     machine: &Machine,
     groups: Vec<Assessed>,
@@ -35,12 +44,29 @@ pub(crate) fn together(
             by_rank[rank].push(g);
         }
     }
+    let signature = Signature::new(graph);
     let mut launches: Vec<Vec<usize>> = Vec::new();
     let mut joined = vec![false; groups.len()];
-    for parts in by_rank.iter().flat_map(|rank| rank.chunks(PARTS)) {
-        if parts.len() > 1 && cx.rewrite("fuse.together") {
-            parts.iter().for_each(|&g| joined[g] = true);
-            launches.push(parts.to_vec());
+    for rank in by_rank {
+        let mut open: Vec<(Vec<usize>, Donated)> = Vec::new();
+        for g in rank {
+            let part = Donated::new(graph, &signature, &group(nodes, &groups[g]));
+            let room = |(parts, of): &&mut (Vec<usize>, Donated)| {
+                parts.len() < PARTS && !of.conflicts(&part)
+            };
+            match open.iter_mut().find(room) {
+                Some((parts, of)) => {
+                    parts.push(g);
+                    of.join(part);
+                }
+                None => open.push((vec![g], part)),
+            }
+        }
+        for (parts, _) in open {
+            if parts.len() > 1 && cx.rewrite("fuse.together") {
+                parts.iter().for_each(|&g| joined[g] = true);
+                launches.push(parts);
+            }
         }
     }
     launches.extend((0..groups.len()).filter(|&g| !joined[g]).map(|g| vec![g]));
@@ -56,6 +82,58 @@ pub(crate) fn together(
         ref parts => join(parts.iter().map(|&g| group(nodes, &groups[g])).collect()),
     });
     Fusion { groups: groups.collect() }
+}
+
+/// What groups do with donated parameters.
+struct Donated {
+    read: HashSet<Value>,
+    /// A result that is returned could take their buffers.
+    overwritten: HashSet<Value>,
+}
+
+/// The donated parameters and the outputs of a graph.
+struct Signature {
+    donated: HashSet<Value>,
+    outputs: HashSet<Value>,
+}
+
+impl Signature {
+    fn new(graph: &Graph) -> Signature {
+        let parameters = graph.parameters().enumerate();
+        let donated = parameters.filter(|&(i, _)| graph.parameter_info(i).donated);
+        Signature {
+            donated: donated.map(|(_, p)| p).collect(),
+            outputs: graph.outputs().iter().copied().collect(),
+        }
+    }
+}
+
+impl Donated {
+    fn new(graph: &Graph, signature: &Signature, group: &Group) -> Donated {
+        let mut of = Donated { read: HashSet::new(), overwritten: HashSet::new() };
+        if signature.donated.is_empty() {
+            return of;
+        }
+        let inputs = group.inputs(graph).into_iter();
+        of.read = inputs.filter(|i| signature.donated.contains(i)).collect();
+        for &input in &of.read {
+            let mut outputs = group.roots.iter().filter(|r| signature.outputs.contains(*r));
+            if outputs.any(|&root| may_share(graph, group, input, root)) {
+                of.overwritten.insert(input);
+            }
+        }
+        of
+    }
+
+    fn conflicts(&self, other: &Donated) -> bool {
+        let kept = |a: &Donated, b: &Donated| a.read.is_disjoint(&b.overwritten);
+        !kept(self, other) || !kept(other, self)
+    }
+
+    fn join(&mut self, other: Donated) {
+        self.read.extend(other.read);
+        self.overwritten.extend(other.overwritten);
+    }
 }
 
 fn join(parts: Vec<Group>) -> Group {

@@ -268,10 +268,8 @@ fn of_neg(site: &Site) -> Option<Term> {
 /// what is bitwise. The constants fold then.
 fn associate(site: &Site) -> Option<Term> {
     let f = binary(site)?;
-    let associates = matches!(
-        f,
-        Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor
-    );
+    let associates =
+        matches!(f, Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor);
     if !associates || site.dtype().is_float() {
         return None;
     }

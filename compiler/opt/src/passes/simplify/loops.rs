@@ -6,11 +6,8 @@ use kiln_ir::{Op, Scalar, Value};
 use super::{Rule, Site, Term, full, new};
 use kiln_ir::op::Slice;
 
-pub(super) const REDUCE: &[Rule] = &[
-    ("reduce.none", reduce_none),
-    ("reduce.units", reduce_units),
-    ("reduce.twice", reduce_twice),
-];
+pub(super) const REDUCE: &[Rule] =
+    &[("reduce.none", reduce_none), ("reduce.units", reduce_units), ("reduce.twice", reduce_twice)];
 
 pub(super) const ARG_REDUCE: &[Rule] = &[("arg_reduce.unit", arg_reduce_unit)];
 
@@ -40,8 +37,7 @@ fn reduce_units(site: &Site) -> Option<Term> {
     let shape = &site.graph.ty(site.operands[0]).shape;
     let sum = *kind == ReduceKind::Sum && site.dtype().is_float();
     let units = !axes.is_empty() && axes.iter().all(|&a| shape[a] == 1);
-    (units && !sum)
-        .then(|| new(Reshape { shape: site.shape().clone() }, [site.operands[0]]))
+    (units && !sum).then(|| new(Reshape { shape: site.shape().clone() }, [site.operands[0]]))
 }
 
 /// A reduction of a reduction of the same kind goes over the axes of both, where the
@@ -50,8 +46,7 @@ fn reduce_twice(site: &Site) -> Option<Term> {
     let outer = reduce(site)?;
     let maker = site.maker(0);
     let inner = reduce(&maker)?;
-    let free = matches!(outer.kind, ReduceKind::Min | ReduceKind::Max)
-        || !maker.dtype().is_float();
+    let free = matches!(outer.kind, ReduceKind::Min | ReduceKind::Max) || !maker.dtype().is_float();
     if outer.kind != inner.kind || !free {
         return None;
     }

@@ -206,7 +206,8 @@ fn first_rule(site: &Site) -> Option<(&'static str, Term)> {
 }
 
 pub(crate) fn run(graph: &mut Graph, cx: &mut PassCx) {
-    let mut walk = Walk { queue: graph.order().into(), queued: vec![true; graph.bound()] };
+    let mut walk = Walk { queue: VecDeque::new(), queued: vec![false; graph.bound()] };
+    graph.order().into_iter().for_each(|node| walk.push(node));
     while let Some(node) = walk.queue.pop_front() {
         walk.queued[node.index()] = false;
         let Some((rule, term)) = first_rule(&Site::new(graph, node)) else { continue };

@@ -278,12 +278,8 @@ fn extent(graph: &Graph, value: Value, axis: usize) -> usize {
 /// Operands without elements add nothing. All of them empty is an empty result.
 fn concatenate_empty(site: &Site) -> Option<Term> {
     let axis = axis(site)?;
-    let kept: Vec<Value> = site
-        .operands
-        .iter()
-        .copied()
-        .filter(|&x| extent(site.graph, x, axis) > 0)
-        .collect();
+    let kept: Vec<Value> =
+        site.operands.iter().copied().filter(|&x| extent(site.graph, x, axis) > 0).collect();
     let fewer = !kept.is_empty() && kept.len() < site.operands.len();
     fewer.then(|| new(Concatenate { axis }, kept))
 }
