@@ -45,20 +45,22 @@ impl Buffer {
     }
 }
 
-/// Runs `kernel` on one buffer for each of its arguments.
+/// Runs `kernel` on one buffer for each of its arguments, and says how many elements
+/// of each it stored.
 ///
 /// # Panics
 /// If the kernel breaks a promise of kernel IR, or the buffers do not fit it.
-pub fn run(kernel: &Kernel, buffers: &mut [Buffer]) {
+pub fn run(kernel: &Kernel, buffers: &mut [Buffer]) -> Vec<usize> {
     let which: Vec<usize> = (0..buffers.len()).collect();
-    run_shared(kernel, buffers, &which);
+    run_shared(kernel, buffers, &which)
 }
 
-/// Runs `kernel` with argument `i` in `buffers[which[i]]`: arguments may share one.
+/// Runs `kernel` with argument `i` in `buffers[which[i]]`: arguments may share one. Says
+/// how many elements of each argument's buffer were stored.
 ///
 /// # Panics
 /// If the kernel breaks a promise of kernel IR, or the buffers do not fit it.
-pub fn run_shared(kernel: &Kernel, buffers: &mut [Buffer], which: &[usize]) {
+pub fn run_shared(kernel: &Kernel, buffers: &mut [Buffer], which: &[usize]) -> Vec<usize> {
     assert_eq!(which.len(), kernel.arguments.len(), "buffers of `{}`", kernel.name);
     for (argument, &at) in kernel.arguments.iter().zip(which) {
         let buffer = &buffers[at];
@@ -76,6 +78,8 @@ pub fn run_shared(kernel: &Kernel, buffers: &mut [Buffer], which: &[usize]) {
         Body::Contraction(contraction) => run_contraction(contraction, &mut memory),
         Body::Together(parts) => parts.iter().for_each(|part| run_loops(part, &mut memory)),
     }
+    let stored = |&at: &usize| memory.written.iter().filter(|(buffer, _)| *buffer == at).count();
+    which.iter().map(stored).collect()
 }
 
 /// The arguments of a run, with what was stored so far.

@@ -183,7 +183,7 @@ impl Verifier<'_> {
         let tree = reduction.tree;
         ensure!(tree.lanes.is_power_of_two(), "{} lanes", tree.lanes);
         ensure!(
-            tree.chunk > 0 && tree.chunk % u64::from(tree.lanes) == 0,
+            tree.chunk > 0 && tree.chunk.is_multiple_of(tree.lanes.into()),
             "chunks of {} for {} lanes",
             tree.chunk,
             tree.lanes

@@ -109,12 +109,12 @@ impl Formula<'_> {
     }
 
     /// The bit pattern of a float.
-    pub fn to_bits(&mut self, a: ExprId) -> ExprId {
+    pub fn bits_of(&mut self, a: ExprId) -> ExprId {
         self.x.bitcast(a, self.layout().bits)
     }
 
     /// The float of a bit pattern.
-    pub fn from_bits(&mut self, a: ExprId) -> ExprId {
+    pub fn float_of(&mut self, a: ExprId) -> ExprId {
         self.x.bitcast(a, self.ty)
     }
 
@@ -131,11 +131,11 @@ impl Formula<'_> {
 
     /// `magnitude`, which is not negative, with the sign of `a`.
     pub fn with_sign_of(&mut self, magnitude: ExprId, a: ExprId) -> ExprId {
-        let (bits, source) = (self.to_bits(magnitude), self.to_bits(a));
+        let (bits, source) = (self.bits_of(magnitude), self.bits_of(a));
         let mask = self.bits_constant(1 << (self.layout().bits.bits() - 1));
         let sign = self.and(source, mask);
         let bits = self.or(bits, sign);
-        self.from_bits(bits)
+        self.float_of(bits)
     }
 
     /// The lesser of `a` and a constant; NaN stays.
@@ -158,7 +158,7 @@ impl Formula<'_> {
         let shifted = self.shifted(a, factor);
         let magic = self.c(self.layout().magic);
         let n = self.sub(shifted, magic);
-        (n, self.to_bits(shifted))
+        (n, self.bits_of(shifted))
     }
 
     /// `a * factor` less the nearest integer, and that integer in the low bits of a
@@ -168,7 +168,7 @@ impl Formula<'_> {
         let magic = self.c(self.layout().magic);
         let minus_n = self.sub(magic, shifted);
         let rest = self.add_product(a, factor, minus_n);
-        (rest, self.to_bits(shifted))
+        (rest, self.bits_of(shifted))
     }
 
     /// `a * factor` rounded to an integer by the magic number it is added to.
@@ -189,9 +189,9 @@ impl Formula<'_> {
     /// `n` is in the low bits of the pattern.
     pub fn scale_normal(&mut self, p: ExprId, n: ExprId) -> ExprId {
         let up = self.shl(n, self.layout().significand);
-        let bits = self.to_bits(p);
+        let bits = self.bits_of(p);
         let bits = self.add(bits, up);
-        self.from_bits(bits)
+        self.float_of(bits)
     }
 
     /// `p * 2^n` for any result, rounded once if it is subnormal. `n`, the low bits of
@@ -210,6 +210,6 @@ impl Formula<'_> {
         let one = self.bits_constant((bias << significand) as u64);
         let up = self.shl(n, significand);
         let bits = self.add(up, one);
-        self.from_bits(bits)
+        self.float_of(bits)
     }
 }

@@ -52,14 +52,14 @@ pub(crate) fn split(f: &mut Formula, a: ExprId) -> (ExprId, ExprId) {
     // Moving the exponent's carry from 1 to 3/4: u has the exponent of m * 2^(e+bias).
     let (one, three_quarters) = ((bias << significand) as u64, three_quarters(f.layout()));
     let shift = f.bits_constant(one - three_quarters);
-    let bits = f.to_bits(a);
+    let bits = f.bits_of(a);
     let u = f.add(bits, shift);
     let exponent = f.shr(u, significand);
     // 2^significand + exponent as a float, then minus everything that is not e.
     let (unit, plain) = (2f64.powi(significand as i32), bias as f64);
     let carrier = f.bits_constant(((bias + significand) << significand) as u64);
     let carried = f.or(exponent, carrier);
-    let carried = f.from_bits(carried);
+    let carried = f.float_of(carried);
     let (normal, raised) = (f.c(unit + plain), f.c(unit + plain + significand as f64));
     let offset = f.select(tiny, raised, normal);
     let e = f.sub(carried, offset);
@@ -67,7 +67,7 @@ pub(crate) fn split(f: &mut Formula, a: ExprId) -> (ExprId, ExprId) {
     let fraction = f.and(u, mask);
     let base = f.bits_constant(three_quarters);
     let m = f.add(fraction, base);
-    (e, f.from_bits(m))
+    (e, f.float_of(m))
 }
 
 fn three_quarters(layout: &Layout) -> u64 {

@@ -212,14 +212,14 @@ fn special(f: &mut Formula, a: ExprId, b: ExprId, value: ExprId) -> ExprId {
     let floor = f.x.unary(UnaryOp::Floor, halved);
     let uneven = f.compare(Compare::Ne, floor, halved);
     let odd = f.and(integer, uneven);
-    let bits = f.to_bits(a);
+    let bits = f.bits_of(a);
     let top = f.bits_constant(1 << (f.layout().bits.bits() - 1));
     let sign = f.and(bits, top);
     let none = f.bits_constant(0);
     let flip = f.select(odd, sign, none);
-    let bits = f.to_bits(value);
+    let bits = f.bits_of(value);
     let bits = f.xor(bits, flip);
-    let value = f.from_bits(bits);
+    let value = f.float_of(bits);
     let negative = f.compare(Compare::Lt, a, zero);
     let minus_infinity = f.c(f64::NEG_INFINITY);
     let bounded = f.compare(Compare::Gt, a, minus_infinity);

@@ -40,7 +40,7 @@ fn map(dtype: DType, f: ScalarFn, columns: &[&[u64]]) -> Vec<u64> {
     let mut buffers: Vec<Buffer> =
         columns.iter().map(|c| Buffer { dtype, elements: c.to_vec() }).collect();
     buffers.push(Buffer::zeros(dtype, n));
-    run(&kernel, &mut buffers);
+    assert_eq!(run(&kernel, &mut buffers)[columns.len()], n);
     buffers.pop().expect("the result").elements
 }
 
@@ -156,9 +156,9 @@ fn patterns(stride: usize) -> Vec<u64> {
         f32::INFINITY,
         f32::NAN,
         16367173.0 * 7.922816e28,
-        1.5707964,
-        3.1415927,
-        0.7853982,
+        std::f32::consts::FRAC_PI_2,
+        std::f32::consts::PI,
+        std::f32::consts::FRAC_PI_4,
     ];
     for x in special {
         for near in -8i32..=8 {

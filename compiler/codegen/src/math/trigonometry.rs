@@ -166,7 +166,7 @@ fn wave(x: &mut Exprs, a: ExprId, wave: Wave) -> ExprId {
     // The quarter: sin, cos, -sin, -cos, ..; the cosine is one ahead.
     let magic = f.c(f.layout().magic);
     let shifted = f.add(n, magic);
-    let mut quarter = f.to_bits(shifted);
+    let mut quarter = f.bits_of(shifted);
     let one = f.bits_constant(1);
     if wave == Wave::Cos {
         quarter = f.add(quarter, one);
@@ -180,13 +180,13 @@ fn wave(x: &mut Exprs, a: ExprId, wave: Wave) -> ExprId {
     let mut sign = f.shl(negative, top - 1);
     if wave == Wave::Sin {
         let mask = f.bits_constant(1 << top);
-        let bits = f.to_bits(a);
+        let bits = f.bits_of(a);
         let own = f.and(bits, mask);
         sign = f.xor(sign, own);
     }
-    let bits = f.to_bits(magnitude);
+    let bits = f.bits_of(magnitude);
     let bits = f.xor(bits, sign);
-    let value = f.from_bits(bits);
+    let value = f.float_of(bits);
     let (infinity, nan) = (f.c(f64::INFINITY), f.c(f64::NAN));
     let finite = f.compare(Compare::Lt, m, infinity);
     f.select(finite, value, nan)
@@ -257,7 +257,7 @@ fn long_f32(f: &mut Formula, m: ExprId) -> Reduced {
 /// What is cut off is below 2^-138 of a turn. The nearest `f64` to a multiple of π/2
 /// is 2^-65 of a turn away, so at least 73 bits of the rest are right.
 fn long_f64(f: &mut Formula, m: ExprId) -> Reduced {
-    let bits = f.to_bits(m);
+    let bits = f.bits_of(m);
     let exponent = f.shr(bits, 52);
     let mask = f.bits_constant((1 << 52) - 1);
     let implicit = f.bits_constant(1 << 52);

@@ -127,7 +127,13 @@ pub fn run_group(graph: &Graph, group: &Group, values: &mut Values) -> Lowered {
                 Operand::Temporary(t) => temporaries[*t].clone(),
             })
             .collect();
-        run(&launch.kernel, &mut buffers);
+        let stored = run(&launch.kernel, &mut buffers);
+        for (i, argument) in launch.kernel.arguments.iter().enumerate() {
+            // Only an update leaves elements as they are.
+            let whole = argument.writes && !matches!(group.kind, Kind::Update { .. });
+            let want = if whole { argument.elements as usize } else { stored[i] };
+            assert_eq!(stored[i], want, "elements stored to argument {i}:\n{}", launch.kernel);
+        }
         for (operand, buffer) in launch.arguments.iter().zip(buffers) {
             match operand {
                 Operand::Value(value) => values.insert(*value, buffer),
