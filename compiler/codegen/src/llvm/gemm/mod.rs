@@ -310,7 +310,9 @@ impl<'a, 'c> Driver<'a, 'c> {
         match t.left {
             Left::Direct(_) => {}
             Left::Rows { stride } => self.pack_rows(block, steps, panels, stride),
-            Left::Panels { width } => self.pack_panels(block, steps, panels, width),
+            Left::Panels { width, stride } => {
+                self.pack_panels(block, steps, panels, (width, stride));
+            }
         }
         let first = self.start(t.row_panels, panels.0);
         self.each("rows", (panels.0, panels.1, 1), |panel| {
@@ -320,8 +322,8 @@ impl<'a, 'c> Driver<'a, 'c> {
             let left = match t.left {
                 Left::Direct(_) => self.address(self.roles.left, &place, &block.values),
                 Left::Rows { stride } => self.part(self.scratch.left, b.sub(row, first), stride),
-                Left::Panels { width } => {
-                    self.part(self.scratch.left, b.sub(panel, panels.0), width * t.k_block)
+                Left::Panels { stride, .. } => {
+                    self.part(self.scratch.left, b.sub(panel, panels.0), stride)
                 }
             };
             self.each("columns", (block.columns.0, block.columns.1, 1), |column| {
@@ -535,7 +537,7 @@ fn tiles(tiling: &Tiling, roles: &Roles, dtype: DType, isa: Isa, plain: Option<i
     let left = match tiling.left {
         Left::Direct(s) => (s.free * size, s.inner * size),
         Left::Rows { stride } => (stride as i64 * size, size),
-        Left::Panels { width } => (size, width as i64 * size),
+        Left::Panels { width, .. } => (size, width as i64 * size),
     };
     let sums = plain.unwrap_or(match tiling.k_blocks {
         1 => tiling.tile_columns() as i64,

@@ -120,13 +120,14 @@ impl<'c> Driver<'_, 'c> {
         });
     }
 
-    /// Packs the left factor of some row panels as `width` rows for each step.
+    /// Packs the left factor of some row panels, `stride` elements apart, as `width` rows
+    /// for each step.
     pub(super) fn pack_panels(
         &self,
         block: &Block<'c>,
         steps: Steps<'c>,
         panels: (Value<'c>, Value<'c>),
-        width: u64,
+        (width, stride): (u64, u64),
     ) {
         let (b, t) = (self.b, &self.tiling);
         // Panels from `safe` on reach past the last row.
@@ -144,9 +145,8 @@ impl<'c> Driver<'_, 'c> {
                 place.inner = Some(b.add(steps.from, k));
                 place.lanes = Lanes { axis: self.roles.row, width: width as u32, mask };
                 let value = self.factor(self.roles.left, &place, block);
-                let start = b.mul(b.sub(panel, panels.0), b.i64(t.k_block as i64));
-                let packed = self.part(self.scratch.left, b.add(start, k), width);
-                self.put(packed, b.i64(0), value);
+                let packed = self.part(self.scratch.left, b.sub(panel, panels.0), stride);
+                self.put(packed, b.mul(k, b.i64(width as i64)), value);
             };
             let (whole, edge) = (self.min(panels.1, bound), self.max(panels.0, bound));
             if safe > 0 {

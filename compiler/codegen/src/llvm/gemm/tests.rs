@@ -317,7 +317,10 @@ fn shuffled(usual: &Tiling, c: &Contraction, random: &mut Random) -> Tiling {
     t.left = match (up_to(3), t.left) {
         (1, left @ Left::Direct(_)) => left,
         (2, _) => Left::Rows { stride },
-        _ => Left::Panels { width: t.row_panels.longest().next_power_of_two() },
+        _ => {
+            let width = t.row_panels.longest().next_power_of_two();
+            Left::Panels { width, stride: width * t.k_block + up_to(2) - 1 }
+        }
     };
     t.right = match (up_to(3), t.right) {
         (1, right @ Right::Direct(_)) => right,

@@ -150,6 +150,8 @@ pub enum Left {
     Panels {
         /// Elements between steps, at least the rows of a panel.
         width: u64,
+        /// Elements between panels.
+        stride: u64,
     },
 }
 
@@ -207,6 +209,8 @@ const ROW_BYTES: u64 = 4096;
 const SUM_BYTES: u64 = 1 << 20;
 /// Rows up to which packing the right factor costs more than it saves.
 const FEW_ROWS: u64 = 128;
+/// Bytes of a cache line.
+const LINE: u64 = 64;
 /// A stride that is a multiple of this puts all rows into one set of the L1 cache.
 const ALIASING: u64 = 4096;
 /// Ways of the L1 cache that rows of one set may take.
@@ -241,6 +245,11 @@ impl Tiling {
         let k_blocks = k.div_ceil(k_block);
         let left = match left {
             Left::Rows { .. } => Left::Rows { stride: k_block.next_multiple_of(lanes) + lanes },
+            Left::Panels { width, .. } => {
+                // An odd number of lines, for the reason given at `packed_steps`.
+                let lines = (width * k_block * element).div_ceil(LINE) | 1;
+                Left::Panels { width, stride: lines * LINE / element }
+            }
             left => left,
         };
 
@@ -257,7 +266,7 @@ impl Tiling {
         let mut chunk = match left {
             Left::Direct(_) => row_panels.parts,
             Left::Rows { stride } => LEFT_BYTES / (rows * stride * element),
-            Left::Panels { width } => LEFT_BYTES / (width * k_block * element),
+            Left::Panels { stride, .. } => LEFT_BYTES / (stride * element),
         };
         chunk = chunk.clamp(1, row_panels.parts);
         let panel_sums = rows * block_vectors * machine.vector_bytes;
@@ -306,12 +315,15 @@ impl Tiling {
         self.column_panels.longest() * self.lanes
     }
 
-    /// Steps that a packed block of the right factor has room for. Packing by squares
-    /// of vectors writes whole squares.
+    /// Steps that a packed panel of the right factor has room for.
+    ///
+    /// Packing by squares of vectors writes whole squares. And an odd number keeps the
+    /// starts of panels, all of which packing writes to in turn, from sharing a set of
+    /// the L1 cache.
     pub fn packed_steps(&self) -> u64 {
         match self.right {
-            Right::Panels(Along::Inner) => self.k_block.next_multiple_of(self.lanes),
-            _ => self.k_block,
+            Right::Panels(Along::Inner) => self.k_block.next_multiple_of(self.lanes) + 1,
+            _ => self.k_block | 1,
         }
     }
 
@@ -337,7 +349,7 @@ impl Tiling {
         match self.left {
             Left::Direct(_) => 0,
             Left::Rows { stride } => self.chunk * self.row_panels.longest() * stride,
-            Left::Panels { width } => self.chunk * self.k_block * width,
+            Left::Panels { stride, .. } => self.chunk * stride,
         }
     }
 }
@@ -384,7 +396,8 @@ fn right(problem: &Problem, machine: &Machine) -> Right {
     if direct { Right::Direct(strides) } else { panels }
 }
 
-/// `Left::Rows` without its stride, which depends on the steps of a block.
+/// The left factor; strides of what is packed depend on the steps of a block and are
+/// filled in by the caller.
 fn left(problem: &Problem, rows: u64, column_panels: u64) -> Left {
     let Access { strides, along } = problem.lhs;
     if let Some(strides) = strides {
@@ -401,6 +414,6 @@ fn left(problem: &Problem, rows: u64, column_panels: u64) -> Left {
     }
     match along {
         Along::Inner => Left::Rows { stride: 0 },
-        Along::Free => Left::Panels { width: rows.next_power_of_two() },
+        Along::Free => Left::Panels { width: rows.next_power_of_two(), stride: 0 },
     }
 }
