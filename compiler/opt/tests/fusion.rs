@@ -516,6 +516,23 @@ fn a_product_returns_before_and_after_the_activation() {
     assert_eq!((m.kernels, m.contractions, m.bytes), (1, 1, m.compulsory_bytes));
 }
 
+/// Dense layers of a batch of sequences, flattened for the product.
+#[test]
+fn a_reshaped_product_takes_its_bias() {
+    let mut b = Builder::new("flattened");
+    let x = b.parameter("x", [8, 16, 64]);
+    let w = b.parameter("w", [64, 32]);
+    let c = b.parameter("c", [32]);
+    let flat = b.reshape(x, [128, 64]);
+    let h = b.matmul(flat, w);
+    let h = b.reshape(h, [8, 16, 32]);
+    let c = b.spread(c, h, &[2]);
+    let h = b.add(h, c);
+    let y = b.gelu(h);
+    b.output(y);
+    assert_eq!(b.kinds(), [0, 0, 1, 0, 0]);
+}
+
 #[test]
 fn products_in_a_row_stay_apart() {
     let mut b = Builder::new("mlp");

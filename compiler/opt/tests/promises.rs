@@ -10,7 +10,6 @@ use kiln_opt::share::may_share;
 use kiln_opt::{Fusion, Group, Kind, Optimized, Options};
 use support::Builder;
 
-
 /// Softmax, and the exponential of it as another group.
 fn two_groups() -> (Graph, Fusion) {
     let mut b = Builder::new("two");
@@ -108,8 +107,7 @@ fn rows_are_read_at_their_own_row() {
     // Fusion knows that this is no row program.
     assert_eq!(m.kernels, 2);
     check(&fusion, &graph).expect("sound");
-    let mut members: Vec<NodeId> =
-        fusion.groups.iter().flat_map(|g| g.members.clone()).collect();
+    let mut members: Vec<NodeId> = fusion.groups.iter().flat_map(|g| g.members.clone()).collect();
     members.dedup();
     let whole = Group {
         members,

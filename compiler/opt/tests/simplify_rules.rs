@@ -536,6 +536,24 @@ fn constants_fold(fired: &mut Fired) {
     });
 }
 
+fn functions_of_views(fired: &mut Fired) {
+    // Beside a reshaped operand: another, a scalar, a kept axis, one that is not kept.
+    let (x, y) = (counting(&[6, 4]), counting(&[6, 4]));
+    for (extent, axis) in [(4, 2), (2, 0), (3, 1)] {
+        let arguments = [x.clone(), y.clone(), counting(&[]), counting(&[extent])];
+        fired.program(&arguments, |g, p| {
+            let shape = Shape::from([2, 3, 4]);
+            let reshape = Reshape { shape: shape.clone() };
+            let a = g.add1(reshape.clone(), &[p[0]], None).ok()?;
+            let b = g.add1(reshape, &[p[1]], None).ok()?;
+            let s = g.add1(Broadcast { shape: shape.clone(), axes: vec![] }, &[p[2]], None).ok()?;
+            let r = g.add1(Broadcast { shape, axes: vec![axis] }, &[p[3]], None).ok()?;
+            let z = g.add1(Clamp, &[a, s, b], None).ok()?;
+            g.add1(Binary::Sub, &[z, r], None).ok()
+        });
+    }
+}
+
 #[test]
 fn every_rule_fires_and_is_exact() {
     let mut fired = Fired::default();
@@ -550,6 +568,7 @@ fn every_rule_fires_and_is_exact() {
     contractions(&mut fired);
     run_time_slices(&mut fired);
     constants_fold(&mut fired);
+    functions_of_views(&mut fired);
     let rules: BTreeSet<&str> = kiln_opt::passes::simplify::rule_names().collect();
     let unproven: Vec<_> = rules.difference(&fired.0).collect();
     assert!(unproven.is_empty(), "no program of this test makes these rules fire: {unproven:?}");

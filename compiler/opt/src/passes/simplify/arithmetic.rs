@@ -4,10 +4,10 @@
 //! rings holds. Floats keep few: `x + 0` is not `x` for −0, `x * 0` is not 0 for
 //! infinities, `x - x` is not 0 for NaN. What holds is listed type by type.
 
-use kiln_ir::op::{Binary, Broadcast, Compare, Convert, Select, Unary};
-use kiln_ir::{DType, Op, Scalar, Type, Value};
+use kiln_ir::op::{Binary, Compare, Unary};
+use kiln_ir::{DType, Op, Scalar, Shape, Value};
 
-use super::{Rule, Site, Term, full, new};
+use super::{Rule, Site, Term, full, new, spread};
 
 pub(super) const UNARY: &[Rule] = &[
     ("unary.twice", twice),
@@ -15,7 +15,6 @@ pub(super) const UNARY: &[Rule] = &[
     ("not.compare", not_compare),
     ("even.sign", even_sign),
     ("abs.unsigned", abs_unsigned),
-    MAP_OF_BROADCASTS,
 ];
 
 pub(super) const BINARY: &[Rule] = &[
@@ -27,31 +26,7 @@ pub(super) const BINARY: &[Rule] = &[
     ("unsigned.power", unsigned_power),
     ("div.power", div_power),
     ("pow.small", pow_small),
-    MAP_OF_BROADCASTS,
 ];
-
-pub(super) const COMPARE: &[Rule] = &[
-    ("compare.same", compare_same),
-    ("compare.bool", compare_bool),
-    ("compare.unsigned", compare_unsigned),
-    MAP_OF_BROADCASTS,
-];
-
-pub(super) const SELECT: &[Rule] = &[
-    ("select.same", select_same),
-    ("select.constant", select_constant),
-    ("select.not", select_not),
-    ("select.bool", select_bool),
-    ("select.nested", select_nested),
-    MAP_OF_BROADCASTS,
-];
-
-pub(super) const CLAMP: &[Rule] = &[("clamp.wide", clamp_wide), MAP_OF_BROADCASTS];
-
-pub(super) const CONVERT: &[Rule] =
-    &[("convert.same", convert_same), ("convert.twice", convert_twice), MAP_OF_BROADCASTS];
-
-const MAP_OF_BROADCASTS: Rule = ("map.broadcasts", map_of_broadcasts);
 
 /// What the operand of a unary op is, if it is a unary op too.
 fn inner(site: &Site) -> Option<(Unary, Unary, Value)> {
@@ -134,7 +109,7 @@ fn ones(dtype: DType) -> Scalar {
 }
 
 /// The least and the greatest value; for floats −∞ and ∞.
-fn extremes(dtype: DType) -> (Scalar, Scalar) {
+pub(super) fn extremes(dtype: DType) -> (Scalar, Scalar) {
     if dtype.is_float() {
         let at = |x| Scalar::from_f64(dtype, x);
         return (at(f64::NEG_INFINITY), at(f64::INFINITY));
@@ -283,17 +258,9 @@ fn associate(site: &Site) -> Option<Term> {
     if maker.constant(1 - j).is_some() {
         return None;
     }
-    let scalar = |c| full(c, &kiln_ir::Shape::scalar());
-    let constant = spread(new(f, [scalar(c), scalar(d)]), site.ty());
+    let scalar = |c| full(c, &Shape::scalar());
+    let constant = spread(new(f, [scalar(c), scalar(d)]), site.shape());
     Some(new(f, [maker.operands[1 - j].into(), constant]))
-}
-
-/// A scalar in the shape of `ty`.
-fn spread(scalar: Term, ty: &Type) -> Term {
-    match ty.shape.rank() {
-        0 => scalar,
-        _ => new(Broadcast { shape: ty.shape.clone(), axes: vec![] }, [scalar]),
-    }
 }
 
 /// Unsigned division and remainder by a power of two are a shift and a mask. Signed
@@ -360,172 +327,4 @@ fn pow_small(site: &Site) -> Option<Term> {
     let square = c == Scalar::from_i128(dtype, 2) && dtype != DType::F64;
     let x = site.operands[0];
     square.then(|| new(Binary::Mul, [x, x]))
-}
-
-/// A value compared with itself: certain, but for floats, which may be NaN, only
-/// where NaN gives the same answer.
-fn compare_same(site: &Site) -> Option<Term> {
-    let Op::Compare(f) = *site.op() else { return None };
-    if site.operands[0] != site.operands[1] {
-        return None;
-    }
-    let answer = match f {
-        Compare::Lt | Compare::Gt => false,
-        _ if site.dtype().is_float() => return None,
-        Compare::Ne => false,
-        Compare::Eq | Compare::Le | Compare::Ge => true,
-    };
-    Some(full(Scalar::bool(answer), site.shape()))
-}
-
-/// `p == true` is `p`, `p == false` is `not p`; the other way round for `!=`.
-fn compare_bool(site: &Site) -> Option<Term> {
-    let Op::Compare(f @ (Compare::Eq | Compare::Ne)) = *site.op() else { return None };
-    if site.dtype() != DType::Bool {
-        return None;
-    }
-    let (k, c) = [1, 0].into_iter().find_map(|k| Some((k, site.constant(k)?)))?;
-    let x = site.operands[1 - k];
-    let plain = (c == Scalar::bool(true)) == (f == Compare::Eq);
-    Some(if plain { x.into() } else { new(Unary::Not, [x]) })
-}
-
-/// Nothing unsigned is below 0.
-fn compare_unsigned(site: &Site) -> Option<Term> {
-    let Op::Compare(f) = *site.op() else { return None };
-    let dtype = site.dtype();
-    if !dtype.is_unsigned() || site.constant(1)? != Scalar::zero(dtype) {
-        return None;
-    }
-    let answer = match f {
-        Compare::Lt => false,
-        Compare::Ge => true,
-        _ => return None,
-    };
-    Some(full(Scalar::bool(answer), site.shape()))
-}
-
-fn select_same(site: &Site) -> Option<Term> {
-    (site.operands[1] == site.operands[2]).then(|| site.operands[1].into())
-}
-
-fn select_constant(site: &Site) -> Option<Term> {
-    let chosen = if site.constant(0)? == Scalar::bool(true) { 1 } else { 2 };
-    Some(site.operands[chosen].into())
-}
-
-fn select_not(site: &Site) -> Option<Term> {
-    let maker = site.maker(0);
-    let Op::Unary(Unary::Not) = maker.op() else { return None };
-    Some(new(Select, [maker.operands[0], site.operands[2], site.operands[1]]))
-}
-
-/// A choice between true and false is the condition.
-fn select_bool(site: &Site) -> Option<Term> {
-    if site.ty().dtype != DType::Bool {
-        return None;
-    }
-    let (yes, no) = (site.constant(1)?, site.constant(2)?);
-    let p = site.operands[0];
-    match (yes == Scalar::bool(true), no == Scalar::bool(true)) {
-        (true, false) => Some(p.into()),
-        (false, true) => Some(new(Unary::Not, [p])),
-        (b, _) => Some(full(Scalar::bool(b), site.shape())),
-    }
-}
-
-/// A choice inside a choice by the same condition is already made.
-fn select_nested(site: &Site) -> Option<Term> {
-    let p = site.operands[0];
-    for k in [1, 2] {
-        let maker = site.maker(k);
-        if matches!(maker.op(), Op::Select(_)) && maker.operands[0] == p {
-            let mut operands = site.operands.clone();
-            operands[k] = maker.operands[k];
-            return Some(new(Select, operands));
-        }
-    }
-    None
-}
-
-/// Limits that nothing reaches. NaN passes through either way.
-fn clamp_wide(site: &Site) -> Option<Term> {
-    let extremes = extremes(site.ty().dtype);
-    let wide = (site.constant(0)?, site.constant(2)?) == extremes;
-    wide.then(|| site.operands[1].into())
-}
-
-fn convert_same(site: &Site) -> Option<Term> {
-    (site.dtype() == site.ty().dtype).then(|| site.operands[0].into())
-}
-
-/// Through a type that holds every value of the first: the detour is left out.
-/// Conversion depends on the value, which the detour does not change; but integers
-/// wrap where floats saturate, so from integer by float to a narrower integer stays.
-fn convert_twice(site: &Site) -> Option<Term> {
-    let maker = site.maker(0);
-    let Op::Convert(_) = maker.op() else { return None };
-    let (from, by, to) = (maker.dtype(), maker.ty().dtype, site.ty().dtype);
-    let saturates = by.is_float() && !from.is_float() && to.is_integer();
-    let exact = widens(from, by) && (!saturates || widens(from, to));
-    exact.then(|| new(Convert { to }, [maker.operands[0]]))
-}
-
-/// Whether every value of `from` is a value of `to`.
-fn widens(from: DType, to: DType) -> bool {
-    use DType::{BF16, Bool, F16, F32, F64};
-    // Bits of the integers that a float holds without a gap.
-    let mantissa = |d| match d {
-        F16 => 11,
-        BF16 => 8,
-        F32 => 24,
-        F64 => 53,
-        _ => 0,
-    };
-    if from == to || from == Bool {
-        return true;
-    }
-    if from.is_float() {
-        return matches!((from, to), (F16 | BF16, F32 | F64) | (F32, F64));
-    }
-    let magnitude = from.bits() - u32::from(from.is_signed_integer());
-    if to.is_float() {
-        // −2^n is a power of two: it fits where the magnitudes below it do.
-        return magnitude <= mantissa(to);
-    }
-    let holds = to.bits() - u32::from(to.is_signed_integer());
-    let sign = !from.is_signed_integer() || to.is_signed_integer();
-    to != Bool && sign && magnitude <= holds
-}
-
-/// A function of broadcasts is the broadcast of the function, computed on fewer
-/// elements. Operands may be spread from scalars beside one other shape.
-fn map_of_broadcasts(site: &Site) -> Option<Term> {
-    let graph = site.graph;
-    let mut widest: Option<(&Broadcast, &Type)> = None;
-    for (k, _) in site.operands.iter().enumerate() {
-        let Op::Broadcast(broadcast) = site.maker(k).op() else { return None };
-        let from = graph.ty(site.maker(k).operands[0]);
-        match widest {
-            _ if from.shape.rank() == 0 && widest.is_some() => {}
-            Some((other, ty)) if other.axes == broadcast.axes && ty.shape == from.shape => {}
-            None => widest = Some((broadcast, from)),
-            Some((_, ty)) if ty.shape.rank() == 0 => widest = Some((broadcast, from)),
-            Some(_) => return None,
-        }
-    }
-    let (broadcast, ty) = widest?;
-    if ty.elements() >= site.ty().elements() {
-        return None;
-    }
-    let operands: Vec<Term> = (0..site.operands.len())
-        .map(|k| {
-            let value = site.maker(k).operands[0];
-            match graph.ty(value).shape.rank() {
-                0 => spread(value.into(), ty),
-                _ => value.into(),
-            }
-        })
-        .collect();
-    Some(new(broadcast.clone(), [Term::New(site.op().clone(), operands)]))
 }

@@ -30,21 +30,25 @@
 //!
 //! | file | rules for |
 //! |---|---|
-//! | `arithmetic` | elementwise ops |
+//! | `arithmetic` | functions of one and two numbers |
+//! | `choose` | comparisons, choices, conversions |
+//! | `maps` | elementwise ops of views |
 //! | `views` | ops that move elements |
 //! | `loops` | reductions, contractions, slices at run-time starts |
 //! | `fold` | constants |
 
 mod arithmetic;
+mod choose;
 mod fold;
 mod loops;
+mod maps;
 mod views;
 
 use std::collections::VecDeque;
 
 use kiln_ir::graph::Operands;
 use kiln_ir::op::{Broadcast, Constant};
-use kiln_ir::{DType, Graph, Literal, NodeId, Op, Scalar, Shape, Type, Value};
+use kiln_ir::{DType, Form, Graph, Literal, NodeId, Op, Scalar, Shape, Type, Value};
 
 use crate::pipeline::PassCx;
 
@@ -73,11 +77,15 @@ fn literal(value: Literal) -> Term {
 
 /// One value everywhere: a scalar constant, spread.
 fn full(value: Scalar, shape: &Shape) -> Term {
-    let scalar = literal(Literal::scalar(value));
-    if shape.rank() == 0 {
-        return scalar;
+    spread(literal(Literal::scalar(value)), shape)
+}
+
+/// A scalar at every index of a shape.
+fn spread(scalar: Term, shape: &Shape) -> Term {
+    match shape.rank() {
+        0 => scalar,
+        _ => new(Broadcast { shape: shape.clone(), axes: vec![] }, [scalar]),
     }
-    new(Broadcast { shape: shape.clone(), axes: vec![] }, [scalar])
 }
 
 /// A rule: its name, which counts and fuel know, and what it makes of a node.
@@ -142,14 +150,14 @@ fn constant(graph: &Graph, mut value: Value) -> Option<Scalar> {
     None
 }
 
-fn rules(op: &Op) -> [&'static [Rule]; 2] {
+fn rules(op: &Op) -> [&'static [Rule]; 3] {
     let own: &'static [Rule] = match op {
         Op::Unary(_) => arithmetic::UNARY,
         Op::Binary(_) => arithmetic::BINARY,
-        Op::Compare(_) => arithmetic::COMPARE,
-        Op::Select(_) => arithmetic::SELECT,
-        Op::Clamp(_) => arithmetic::CLAMP,
-        Op::Convert(_) => arithmetic::CONVERT,
+        Op::Compare(_) => choose::COMPARE,
+        Op::Select(_) => choose::SELECT,
+        Op::Clamp(_) => choose::CLAMP,
+        Op::Convert(_) => choose::CONVERT,
         Op::Broadcast(_) => views::BROADCAST,
         Op::Reshape(_) => views::RESHAPE,
         Op::Transpose(_) => views::TRANSPOSE,
@@ -169,7 +177,11 @@ fn rules(op: &Op) -> [&'static [Rule]; 2] {
         Op::Parameter(_) | Op::Constant(_) | Op::Call(_) => &[],
         _ => fold::ANY,
     };
-    [any, own]
+    let map: &'static [Rule] = match op.lower() {
+        Form::Map(_) => maps::MAP,
+        _ => &[],
+    };
+    [any, own, map]
 }
 
 /// The names of all rules.
@@ -177,10 +189,10 @@ pub fn rule_names() -> impl Iterator<Item = &'static str> {
     let tables = [
         arithmetic::UNARY,
         arithmetic::BINARY,
-        arithmetic::COMPARE,
-        arithmetic::SELECT,
-        arithmetic::CLAMP,
-        arithmetic::CONVERT,
+        choose::COMPARE,
+        choose::SELECT,
+        choose::CLAMP,
+        choose::CONVERT,
         views::BROADCAST,
         views::RESHAPE,
         views::TRANSPOSE,
@@ -195,6 +207,7 @@ pub fn rule_names() -> impl Iterator<Item = &'static str> {
         loops::DYNAMIC_UPDATE_SLICE,
         fold::CONSTANT,
         fold::ANY,
+        maps::MAP,
     ];
     tables.into_iter().flatten().map(|&(name, _)| name)
 }
