@@ -272,6 +272,14 @@ impl Graph {
         edges.into_iter().map(|(_, v)| v).collect()
     }
 
+    /// The numbers of a node's operands, increasing: `0..n` unless an edit went wrong.
+    pub(crate) fn operand_numbers(&self, node: NodeId) -> Vec<u32> {
+        let edges = self.dag.edges_directed(node.raw(), Direction::Incoming);
+        let mut numbers: Vec<u32> = edges.map(|e| e.weight().operand).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
     /// Every use of every result of `node`, with the value used, in a fixed order.
     pub fn node_uses(&self, node: NodeId) -> Vec<(Value, Use)> {
         let mut uses: Vec<(Value, Use)> = self
@@ -320,6 +328,12 @@ impl Graph {
     /// Whether `node` exists.
     pub fn contains(&self, node: NodeId) -> bool {
         self.dag.contains_node(node.raw())
+    }
+
+    /// All nodes by index, those on a cycle included. Edits are better made along
+    /// [`Graph::order`], which does not depend on how indices were reused.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.dag.node_indices().map(|raw| NodeId(raw.index() as u32))
     }
 
     /// Number of nodes, parameters included.

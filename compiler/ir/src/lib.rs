@@ -9,6 +9,8 @@
 //! | [`mod@graph`] | [`Graph`], [`Value`], [`Use`]: SSA, the only file that names petgraph |
 //! | [`op`] | the `ops!` list, [`op::OpDef`], one file per op family |
 //! | [`mod@eval`] | the reference interpreter, [`eval()`] |
+//! | [`text`] | the text format: [`Graph::parse`], printing |
+//! | [`mod@verify`] | what holds of every graph, [`verify()`] |
 //! | [`form`] | what `lower` says about an op: the vocabulary of every backend |
 
 #![forbid(unsafe_code)]
@@ -21,6 +23,8 @@ mod literal;
 pub mod op;
 mod shape;
 mod source;
+pub mod text;
+pub mod verify;
 
 pub use dtype::DType;
 pub use eval::{EvalError, eval};
@@ -30,3 +34,4 @@ pub use literal::{Element, Literal, Scalar};
 pub use op::{InferError, Op, OpDef};
 pub use shape::{Shape, Type};
 pub use source::Source;
+pub use verify::{VerifyError, verify};
