@@ -139,10 +139,15 @@ impl Generator {
     }
 
     fn add(&mut self, op: impl Into<Op>, operands: &[Value], exact: bool, depth: u32) {
-        let Ok(node) = self.graph.add(op, operands, None) else {
-            // The generator drew operands that the op refuses: draw something else.
+        let op = op.into();
+        let types: Vec<&Type> = operands.iter().map(|&v| self.graph.ty(v)).collect();
+        // The op may refuse the operands that were drawn, or make too much of them:
+        // draw something else.
+        let fits = |ty: &Type| ty.elements() <= 2 * self.elements;
+        if !op.infer(&types).is_ok_and(|results| results.iter().all(fits)) {
             return;
-        };
+        }
+        let Ok(node) = self.graph.add(op, operands, None) else { return };
         for value in self.graph.results(node) {
             self.known.push(Known { value, exact, depth });
         }

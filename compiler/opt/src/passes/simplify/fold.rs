@@ -26,7 +26,8 @@ fn empty(site: &Site) -> Option<Term> {
 
 /// An op whose operands are constants.
 fn constant(site: &Site) -> Option<Term> {
-    if matches!(site.op(), Op::Broadcast(_) | Op::Iota(_)) {
+    if matches!(site.op(), Op::Broadcast(_) | Op::Iota(_)) || !same_bits(site.op(), site.ty().dtype)
+    {
         return None;
     }
     let mut operands: Vec<&Literal> = Vec::with_capacity(site.operands.len());
@@ -49,6 +50,32 @@ fn constant(site: &Site) -> Option<Term> {
     let value = site.op().eval(&operands, results).swap_remove(0);
     debug_assert!(value.ty().dtype != DType::Bool || value.bytes().iter().all(|&b| b <= 1));
     Some(literal(value))
+}
+
+/// Whether compiled code gives the very bits of the definition. Where it is only near
+/// (transcendental functions, orders of float sums), a folded constant would differ
+/// from the same expression at run time.
+fn same_bits(op: &Op, result: DType) -> bool {
+    use kiln_ir::op::{Binary, ReduceKind, Unary};
+    if !result.is_float() {
+        return true;
+    }
+    match op {
+        Op::Unary(f) => !matches!(
+            f,
+            Unary::Exp
+                | Unary::Log
+                | Unary::Rsqrt
+                | Unary::Tanh
+                | Unary::Sin
+                | Unary::Cos
+                | Unary::Erf
+        ),
+        Op::Binary(f) => *f != Binary::Pow,
+        Op::Reduce(r) => !matches!(r.kind, ReduceKind::Sum | ReduceKind::Prod),
+        Op::DotGeneral(_) => false,
+        _ => true,
+    }
 }
 
 /// A constant array of equal elements is a scalar, spread. That is smaller, and rules
