@@ -70,24 +70,25 @@ impl<'c> Arithmetic<'_, 'c> {
     fn extremum(&self, op: BinaryOp, x: Value<'c>, y: Value<'c>) -> Value<'c> {
         let b = self.build;
         let max = op == BinaryOp::Max;
-        let single = scalar_ty(x.get_type()) == b.f32_ty();
-        let bits = lanes(x) * if single { 32 } else { 64 };
-        if self.isa != Isa::V4 || bits != 512 {
+        let (suffix, size) = match scalar_ty(x.get_type()) == b.f32_ty() {
+            true => ("ps", 32),
+            false => ("pd", 64),
+        };
+        let bits = lanes(x) * size;
+        if self.isa != Isa::V4 || !matches!(bits, 128 | 256 | 512) {
             let name = if max { "llvm.maximum" } else { "llvm.minimum" };
             return b.binary_intrinsic(name, x, y);
         }
         // VRANGE knows that -0 is below +0 but drops NaN. Three instructions, against
         // the eight or so that LLVM makes of the intrinsic.
-        let name = match single {
-            true => "llvm.x86.avx512.mask.range.ps.512",
-            false => "llvm.x86.avx512.mask.range.pd.512",
-        };
+        let name = format!("llvm.x86.avx512.mask.range.{suffix}.{bits}");
         let select = i64::from(max) | 4; // keep the sign of the one selected
-        let mask_ty = b.int_ty(if single { 16 } else { 8 });
-        let all: Value<'c> = mask_ty.const_all_ones().into();
-        let rounding = b.i32(4); // as the control register says
-        let args = [x, y, b.i32(select), x.get_type().const_zero(), all, rounding];
-        let number = b.intrinsic(name, &[], &args);
+        let all = b.int_ty(lanes(x).max(8)).const_all_ones().into();
+        let mut args = vec![x, y, b.i32(select), x.get_type().const_zero(), all];
+        if bits == 512 {
+            args.push(b.i32(4)); // round as the control register says
+        }
+        let number = b.intrinsic(&name, &[], &args);
         let nan = b.fcmp(FloatPredicate::UNO, x, y);
         b.select(nan, b.float_like(x, f64::NAN), number)
     }

@@ -438,6 +438,15 @@ impl<'c> Build<'c> {
         carried: Vec<Value<'c>>,
         body: impl FnOnce(Value<'c>, Vec<Value<'c>>) -> Vec<Value<'c>>,
     ) -> Vec<Value<'c>> {
+        let known = |v: Value<'c>| v.into_int_value().get_zero_extended_constant();
+        if let (Some(first), Some(end)) = (known(from), known(to)) {
+            if first >= end {
+                return carried;
+            }
+            if end - first <= step {
+                return body(from, carried);
+            }
+        }
         // Rotated: the test is at the end, and a guard in front, which leaves one
         // branch for each turn.
         let before = self.here();

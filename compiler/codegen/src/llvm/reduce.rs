@@ -143,17 +143,30 @@ impl<'c> Accumulators<'_, '_, 'c> {
                 }
             }
             let mut best = all[0];
-            while lanes(best.value) > 1 {
-                let half = lanes(best.value) / 2;
-                let part = |v: Value<'c>, from: u32| match half {
-                    1 => b.extract(v, from),
-                    _ => b.shuffle(v, &(from..from + half).collect::<Vec<_>>()),
+            let width = lanes(best.value);
+            let mut half = width / 2;
+            while half > 0 {
+                // Vectors get narrower down to one small register; there the upper lanes
+                // move down and what is above them no longer matters.
+                let narrow = lanes(best.value) > half.max(4);
+                let low = |v: Value<'c>| match narrow {
+                    true => b.shuffle(v, &(0..half.max(4)).collect::<Vec<_>>()),
+                    false => v,
                 };
-                let side = |from| Best {
-                    value: part(best.value, from),
-                    step: best.step.map(|s| part(s, from)),
+                let high = |v: Value<'c>| {
+                    let kept = lanes(low(v));
+                    b.shuffle(v, &(0..kept).map(|l| (half + l) % lanes(v)).collect::<Vec<_>>())
                 };
-                best = self.join(reduction, side(0), side(half));
+                let side = |part: &dyn Fn(Value<'c>) -> Value<'c>| Best {
+                    value: part(best.value),
+                    step: best.step.map(part),
+                };
+                best = self.join(reduction, side(&low), side(&high));
+                half /= 2;
+            }
+            if width > 1 {
+                let first = |v| b.extract(v, 0);
+                best = Best { value: first(best.value), step: best.step.map(first) };
             }
             result.push(best);
         }

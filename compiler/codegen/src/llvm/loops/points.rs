@@ -106,7 +106,7 @@ impl Shape {
         if reductions > 0 && loops.stages.iter().any(|s| s.inner > 1) {
             // Each copy is a chain of dependent additions: several hide their latency,
             // as many as half of the registers hold.
-            copies = (2 * copies).min(isa.registers() / 2 / reductions).max(1);
+            copies = (4 * copies).min(isa.registers() / 2 / reductions).max(1);
             copies = 1 << copies.ilog2();
         }
         if let Some(tile) = tile {
