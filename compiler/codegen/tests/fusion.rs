@@ -265,6 +265,78 @@ fn splitting_keeps_the_bits_of_every_level() {
     }
 }
 
+/// The sum that `Tree` defines, written down once more.
+fn tree_sum(row: &[f32], lanes: usize, chunk: usize) -> f32 {
+    let chunks = row.chunks(chunk).map(|chunk| {
+        let mut sums = vec![0f32; lanes];
+        for (r, x) in chunk.iter().enumerate() {
+            sums[r % lanes] += x;
+        }
+        let mut width = lanes;
+        while width > 1 {
+            width /= 2;
+            for l in 0..width {
+                sums[l] += sums[l + width];
+            }
+        }
+        sums[0]
+    });
+    chunks.fold(0.0, |total, sum| total + sum)
+}
+
+#[test]
+fn split_sums_have_the_bits_of_the_tree() {
+    let cases = [
+        ("f32[131073]", vec![0], 64, 1 << 15, 2),
+        ("f32[65535]", vec![0], 64, 1 << 15, 1),
+        ("f32[5000,3]", vec![0], 1, 1024, 2),
+        ("f32[1100,3]", vec![0], 1, 1024, 1),
+        ("f32[3,511]", vec![1], 16, 1 << 15, 1),
+        ("f32[3,512]", vec![1], 64, 1 << 15, 1),
+    ];
+    for (text, axes, lanes, chunk, launches) in cases {
+        let mut b = Builder::new();
+        let x = b.parameter(text);
+        let y = reduce(&mut b, ReduceKind::Sum, x, &axes);
+        let ty = b.graph.ty(x).clone();
+        let literal = Random(5).literal(&ty, Domain::Small);
+        let mut values = arguments(&b.graph, std::slice::from_ref(&literal));
+        let kind = Kind::Rows { space: ty.shape.clone(), axes: axes.clone() };
+        let lowered = run_group(&b.graph, &b.group(kind, &[y]), &mut values);
+        assert_eq!(lowered.launches.len(), launches, "{text}");
+        let elements: Vec<f32> = literal.to_vec().expect("f32");
+        let n: usize = axes.iter().map(|&a| ty.shape[a]).product();
+        let rows = elements.len() / n;
+        for (i, &got) in values[&y].elements.iter().enumerate() {
+            let at = |r: usize| if axes == [0] { r * rows + i } else { i * n + r };
+            let row: Vec<f32> = (0..n).map(|r| elements[at(r)]).collect();
+            assert_eq!(got as u32, tree_sum(&row, lanes, chunk).to_bits(), "{text}, row {i}");
+        }
+    }
+}
+
+#[test]
+fn an_early_root_waits_for_the_last_reader() {
+    // `double` could be stored while the sum is formed, but then its buffer could not
+    // be that of x, which the second pass over the row reads again.
+    let dims = [4, 20];
+    let mut b = Builder::new();
+    let x = b.parameter("f32[4,20]");
+    let double = b.add(Binary::Add, &[x, x]);
+    let sum = reduce(&mut b, ReduceKind::Sum, x, &[1]);
+    let sum = along_rows(&mut b, sum, &dims);
+    let y = b.add(Binary::Sub, &[x, sum]);
+    let kind = Kind::Rows { space: shape(&dims), axes: vec![1] };
+    let lowered = check(&b, &b.group(kind.clone(), &[double, y]), Domain::Small);
+    let kernel = only(&lowered);
+    assert!(kernel.may_share(0, 1) && kernel.may_share(0, 2), "{kernel}");
+    // With nothing to wait for, it takes no pass of its own.
+    let sum = b.graph.operands(sum.node)[0];
+    let group = Group { members: vec![double.node, sum.node], roots: vec![double, sum], kind };
+    let lowered = check(&b, &group, Domain::Small);
+    assert_eq!(only(&lowered).to_string().matches("stage inner 20").count(), 1);
+}
+
 #[test]
 fn reductions_of_nothing_write_their_identities() {
     let mut b = Builder::new();

@@ -189,3 +189,55 @@ fn long_reductions_agree_with_eval() {
         }
     }
 }
+
+/// Conversions to half types from wider ones, next to the ties where rounding by way of
+/// a third type would go wrong.
+#[test]
+fn conversions_round_once() {
+    use kiln_ir::op::Convert;
+    let mut halves =
+        vec![0.0, 1.0, -1.0, 65504.0, 65519.0, 65520.0, 3e38, 3.4e38, 6e-8, 1e-39, 1e-300];
+    for digits in [8, 11] {
+        for unit in [1.0, 3.0, 2f64.powi(-14), 2f64.powi(-20), 2f64.powi(20)] {
+            let tie = unit * (1.0 + 2f64.powi(-digits));
+            for nudge in [0.0, 2f64.powi(-26), 2f64.powi(-40), 2f64.powi(-51)] {
+                halves.extend([tie * (1.0 + nudge), tie * (1.0 - nudge), -tie * (1.0 + nudge)]);
+            }
+        }
+    }
+    let mut integers = vec![0i128, 1, -1, 65519, 65520, i64::MAX.into(), i64::MIN.into()];
+    for bits in [8u32, 11] {
+        for width in [16u32, 31, 40, 55, 62] {
+            let tie = (1i128 << width) + (1i128 << (width - bits.min(width)));
+            for near in [0, 1, -1] {
+                integers.extend([tie + near, -(tie + near), tie * 3 + near]);
+            }
+        }
+    }
+    for to in [DType::F16, DType::BF16] {
+        for from in DType::ALL {
+            let all: Vec<Scalar> = match from {
+                DType::F64 | DType::F32 => {
+                    halves.iter().map(|&x| Scalar::from_f64(from, x)).collect()
+                }
+                d if d.is_integer() => {
+                    integers.iter().map(|&i| Scalar::from_i128(from, i)).collect()
+                }
+                _ => continue,
+            };
+            let mut b = Builder::new();
+            let x = b.parameter(&format!("{from}[{}]", all.len()));
+            let y = b.add(Convert { to }, &[x]);
+            let literal = Literal::from_fn(b.graph.ty(x).clone(), |i| all[i]);
+            let mut values = arguments(&b.graph, &[literal]);
+            run_group(&b.graph, &single(&b.graph, y.node).expect("a group"), &mut values);
+            for (x, &got) in all.iter().zip(&values[&y].elements) {
+                let want = match x.as_i128() {
+                    Some(i) => Scalar::from_i128(to, i),
+                    None => Scalar::from_f64(to, x.as_f64()),
+                };
+                assert_eq!(Scalar::from_bits(to, got), want, "{x:?} to {to}");
+            }
+        }
+    }
+}
