@@ -106,12 +106,7 @@ impl Dot {
 }
 
 /// The product of two arrays.
-fn product(
-    dtype: DType,
-    batch: &[u64],
-    shape: (u64, u64, u64),
-    lies: (Lies, Lies),
-) -> Kernel {
+fn product(dtype: DType, batch: &[u64], shape: (u64, u64, u64), lies: (Lies, Lies)) -> Kernel {
     let mut dot = Dot::new(batch, shape, dtype.accumulator());
     let lhs = dot.factor(dtype, ROW, lies.0);
     let rhs = dot.factor(dtype, COLUMN, lies.1);

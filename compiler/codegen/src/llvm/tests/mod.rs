@@ -4,6 +4,7 @@
 
 mod bandwidth;
 mod elementwise;
+mod fence;
 mod fuzz;
 mod inner;
 mod points;
@@ -23,6 +24,7 @@ use crate::interpret::{self, Buffer};
 use crate::kernel::{
     Argument, Axis, Body, Expr, ExprId, Exprs, Index, Kernel, Lanes, Loops, Stage, Store,
 };
+use fence::{Fenced, Line};
 
 /// A small generator: the same numbers on every machine.
 pub(super) struct Random(pub u64);
@@ -152,19 +154,18 @@ pub(super) fn inner() -> Index {
 
 const GUARD: u8 = 0xa5;
 
-#[repr(C, align(64))]
-#[derive(Clone, Copy)]
-struct Line([u8; 64]);
-
-/// Aligned memory with a guard line before and after it.
+/// Aligned memory with a guard line before it and, after the rest of its last line, a
+/// page whose touch ends the test: a kernel may not even read past an argument.
 struct Memory {
-    lines: Vec<Line>,
+    lines: Fenced,
     bytes: usize,
 }
 
 impl Memory {
     fn new(bytes: usize) -> Memory {
-        Memory { lines: vec![Line([GUARD; 64]); bytes.div_ceil(64) + 2], bytes }
+        let mut lines = Fenced::new(bytes.div_ceil(64) + 1);
+        lines.fill(Line([GUARD; 64]));
+        Memory { lines, bytes }
     }
 
     fn of(buffer: &Buffer) -> Memory {
