@@ -342,7 +342,7 @@ pub fn optimize_with(
         report.push(PassReport { name: pass.name, time, changes: cx.changes });
         if options.verify {
             let checked = match pass.run {
-                Run::Rewrite(_) => verify(&graph),
+                Run::Rewrite(_) => kiln_ir::verify(&graph).map_err(|e| e.to_string()),
                 Run::Fuse => check::check(&fusion, &graph),
                 Run::Donate => Ok(()),
             };
@@ -363,10 +363,6 @@ fn check_table() {
             panic!("the table of passes is out of order: {message}");
         }
     });
-}
-
-fn verify(_graph: &Graph) -> Result<(), String> {
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,14 @@
 //! Donation: which donated parameter's buffer an output would best take.
 //!
-//! ```text
-//! step(w: donated, g) = w - 0.1 * g      output 0 takes the buffer of w
+//! ```kiln before
+//! graph @step(%g: f32[64], %w: f32[64] {donated}) -> (f32[], f32[64]) {
+//!   %0 = sub %w, %g : f32[64]
+//!   %1 = reduce_sum %g {axes = [0]} : f32[]
+//!   return %1, %0
+//! }
+//! ```
+//! ```kiln wishes
+//! output 1 takes parameter 1
 //! ```
 //!
 //! An output that is computed element by element from a donated parameter of as many

@@ -1,5 +1,30 @@
 //! Fusion: which nodes become one kernel.
 //!
+//! ```kiln before
+//! graph @f(%x: f32[64,128], %w: f32[128,32], %b: f32[32]) -> f32[64,32] {
+//!   %0 = reduce_max %x {axes = [1]} : f32[64]
+//!   %1 = broadcast %0 {axes = [0]} : f32[64,128]
+//!   %2 = sub %x, %1 : f32[64,128]
+//!   %3 = dot_general %2, %w {lhs_contract = [1], rhs_contract = [0]} : f32[64,32]
+//!   %4 = broadcast %b {axes = [1]} : f32[64,32]
+//!   %5 = add %3, %4 : f32[64,32]
+//!   %6 = tanh %5 : f32[64,32]
+//!   return %6
+//! }
+//! ```
+//! ```kiln fused
+//! group 0: rows [64,128] along [1] (%x) -> (%0)
+//!   %0 = reduce_max %x {axes = [1]} : f32[64]  // root
+//! group 1: contraction (%0, %x, %w, %b) -> (%6)
+//!   %1 = broadcast %0 {axes = [0]} : f32[64,128]
+//!   %2 = sub %x, %1 : f32[64,128]
+//!   %3 = dot_general %2, %w {lhs_contract = [1], rhs_contract = [0]} : f32[64,32]
+//!   %4 = broadcast %b {axes = [1]} : f32[64,32]
+//!   %5 = add %3, %4 : f32[64,32]
+//!   %6 = tanh %5 : f32[64,32]  // root
+//! return %6
+//! ```
+//!
 //! The graph stays as it is; the result is a view of it ([`Fusion`]). Four steps:
 //!
 //! 1. *Start* (`start`): every node that computes is a group, with the views that
