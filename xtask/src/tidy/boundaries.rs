@@ -111,6 +111,12 @@ const CRATES: &[Crate] = &[
         ],
         unsafety: Unsafe::Forbidden,
     },
+    Crate {
+        folder: "tests/harness",
+        name: "kiln-filetest",
+        uses: &["kiln-ir"],
+        unsafety: Unsafe::Forbidden,
+    },
     Crate { folder: "xtask", name: "xtask", uses: &[], unsafety: Unsafe::Forbidden },
 ];
 
