@@ -7,7 +7,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crate::compile::Stage;
+use kiln_driver::{Isa, Stage};
+
 use crate::{Error, ErrorKind};
 
 /// The switches.
@@ -19,6 +20,14 @@ pub(crate) struct Config {
     pub dump: Vec<Stage>,
     /// `KILN_DUMP_DIR`: where to; standard error without it.
     pub dump_dir: Option<PathBuf>,
+    /// `KILN_ISA`: instructions to use.
+    pub isa: Option<Isa>,
+    /// `KILN_FUEL`: most rewrites of all passes together.
+    pub fuel: Option<u64>,
+    /// `KILN_SKIP`: passes to leave out.
+    pub skip: Vec<String>,
+    /// `KILN_FUSE=0`: a kernel for each op.
+    pub unfused: bool,
     /// `KILN_THREADS`: threads that run kernels.
     pub threads: Option<usize>,
     /// `KILN_POOL_BYTES`: address space of the pool.
@@ -52,9 +61,35 @@ fn read(var: impl Fn(&str) -> Option<String>) -> Result<Config, Error> {
     }
     for name in var("KILN_DUMP").iter().flat_map(|list| list.split(',')) {
         let stage = Stage::from_name(name.trim());
-        config.dump.push(stage.ok_or_else(|| invalid("KILN_DUMP", name, &Stage::names()))?);
+        config.dump.push(stage.ok_or_else(|| invalid("KILN_DUMP", name, &stages()))?);
     }
     config.dump_dir = var("KILN_DUMP_DIR").map(PathBuf::from);
+    if let Some(value) = var("KILN_ISA") {
+        config.isa = Some(match value.as_str() {
+            "v2" => Isa::V2,
+            "v3" => Isa::V3,
+            "v4" => Isa::V4,
+            "neon" => Isa::Neon,
+            _ => return Err(invalid("KILN_ISA", &value, "`v2`, `v3`, `v4` or `neon`")),
+        });
+        if !config.isa.is_some_and(Isa::is_supported) {
+            return Err(invalid("KILN_ISA", &value, "a level that this machine has"));
+        }
+    }
+    if let Some(value) = var("KILN_FUEL") {
+        config.fuel =
+            Some(value.parse().map_err(|_| invalid("KILN_FUEL", &value, "a number of rewrites"))?);
+    }
+    if let Some(value) = var("KILN_SKIP") {
+        config.skip = value.split(',').map(|pass| pass.trim().to_string()).collect();
+    }
+    if let Some(value) = var("KILN_FUSE") {
+        config.unfused = match value.as_str() {
+            "0" => true,
+            "1" => false,
+            _ => return Err(invalid("KILN_FUSE", &value, "`0` or `1`")),
+        };
+    }
     if let Some(value) = var("KILN_THREADS") {
         let threads = value.parse().ok().filter(|&n: &usize| (1..=1024).contains(&n));
         config.threads = Some(
@@ -72,6 +107,10 @@ fn read(var: impl Fn(&str) -> Option<String>) -> Result<Config, Error> {
             Some(entries.ok_or_else(|| invalid("KILN_CACHE_ENTRIES", &value, "a number above 0"))?);
     }
     Ok(config)
+}
+
+fn stages() -> String {
+    Stage::ALL.map(Stage::name).join(", ")
 }
 
 /// A number above 0, with `K`, `M` or `G` for powers of 1024.
@@ -107,6 +146,9 @@ mod tests {
             ("KILN_POOL_BYTES", "G"),
             ("KILN_POOL_BYTES", "99999999999G"),
             ("KILN_THREADS", "0"),
+            ("KILN_ISA", "v9"),
+            ("KILN_FUEL", "-1"),
+            ("KILN_FUSE", "no"),
             ("KILN_DEVICE", "tpu"),
             ("KILN_DUMP", "grph"),
             ("KILN_CACHE_ENTRIES", "0"),

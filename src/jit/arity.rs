@@ -24,7 +24,7 @@ macro_rules! call {
             #[allow(clippy::too_many_arguments)]
             pub fn call(&self, $($x: impl Feed<$t>),*) -> Result<R, Error> {
                 let at = At::caller();
-                self.run(($($x,)*)).map_err(|e| e.or_source(|| at.source()))
+                self.run(($($x,)*)).map_err(|e| called(e, at))
             }
 
             /// Traces the function for arguments of these types, without compiling.
@@ -61,6 +61,14 @@ call!(A a B b C c D d E e G g);
 call!(A a B b C c D d E e G g H h);
 call!(A a B b C c D d E e G g H h I i);
 
+/// The error with the line of the call.
+fn called(error: Error, at: At) -> Error {
+    match error.location() {
+        Some(_) => error.with_origin("called", at.source()),
+        None => error.with_source(at.source()),
+    }
+}
+
 macro_rules! update {
     ($($t:ident $x:ident)*) => {
         impl<S: Tree, $($t: Tree,)* R: Tree> Jit<(S, $($t,)*), (S, R)> {
@@ -73,8 +81,7 @@ macro_rules! update {
             #[allow(clippy::too_many_arguments)]
             pub fn update(&self, state: &mut S, $($x: impl Feed<$t>),*) -> Result<R, Error> {
                 let (at, state) = (At::caller(), RefCell::new(state));
-                self.run_update(&state, (Lease(&state), $($x,)*))
-                    .map_err(|e| e.or_source(|| at.source()))
+                self.run_update(&state, (Lease(&state), $($x,)*)).map_err(|e| called(e, at))
             }
         }
     };

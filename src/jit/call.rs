@@ -18,7 +18,7 @@ use kiln_trace::{CaptureKey, Finished, Trace};
 
 use super::Jit;
 use crate::cache::{Built, Entry, Origin};
-use crate::compile::{self, Input, Options};
+use crate::compile::{self, Input};
 use crate::device::Array;
 use crate::lazy::{self, Lazy};
 use crate::tensor::{self, Repr};
@@ -152,7 +152,7 @@ impl<Args, R: Tree> Jit<Args, R> {
         let traced = self.trace_for(feed)?;
         let phases: Vec<(&'static str, Duration)> = vec![("trace", start.elapsed())];
         let origin = Origin { source: Some(self.core.at.source()), fields: traced.fields };
-        let compiled = compile::compile(traced.graph, Options::current()?)?;
+        let compiled = compile::compile(traced.graph)?;
         if self.core.strict_donation
             && let Some((i, why)) = compiled.unused_donations().into_iter().next()
         {

@@ -24,7 +24,7 @@ pub struct Lowered {
 impl Lowered {
     /// The graph as text.
     pub fn text(&self) -> String {
-        crate::compile::text(&self.graph)
+        self.graph.to_string()
     }
 
     /// Number of nodes, parameters included.
@@ -79,29 +79,6 @@ impl Program {
             _ = writeln!(text, "  {path}: {value}");
         }
         text.push_str(&compiled.explain());
-        let memory = compiled.memory();
-        _ = writeln!(
-            text,
-            "memory: peak {} B = parameters {} + outputs {} + constants {} + temporaries {} \
-             (lower bound {})",
-            memory.peak(),
-            memory.parameters,
-            memory.outputs,
-            memory.constants,
-            memory.arena,
-            memory.arena_lower_bound
-        );
-        let donated: Vec<&str> = (0..graph.parameters().len())
-            .map(|i| graph.parameter_info(i))
-            .filter(|info| info.donated)
-            .map(|info| info.name.as_str())
-            .collect();
-        if !donated.is_empty() {
-            _ = writeln!(text, "donated: {}", donated.join(", "));
-        }
-        for (i, why) in compiled.unused_donations() {
-            _ = writeln!(text, "not reused: {}: {why}", graph.parameter_info(i).name);
-        }
         let explicit = graph.parameters().len() - built.captures.len();
         for (i, parameter) in graph.parameters().enumerate().skip(explicit) {
             let name = &graph.parameter_info(i).name;
@@ -130,7 +107,7 @@ fn constants(graph: &Graph) -> Vec<String> {
                 true => "; warning: large, pass it as an argument instead",
                 false => "",
             };
-            Some(format!("constant: {ty}, {bytes} B{source}{warning}"))
+            Some(format!("captured: {ty}, {bytes} B of host data{source}{warning}"))
         }
         _ => None,
     });

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use super::{Lazy, State};
 use crate::cache::{Built, Origin, Table};
-use crate::compile::{self, Input, Options};
+use crate::compile::{self, Input};
 use crate::device::Array;
 use crate::tensor::Repr;
 use crate::tree::{KeyWriter, Passing};
@@ -36,7 +36,7 @@ pub(crate) fn evaluate(roots: &[Arc<Lazy>]) -> Result<(), Error> {
     if expression.nodes.is_empty() {
         return Ok(());
     }
-    let mut key = KeyWriter::default();
+    let mut key = KeyWriter::with_capacity(64);
     expression.write_key(&mut key);
     let entry = TABLE.get_or_build(key.words(), || expression.build())?;
     let mut inputs: Vec<Input> = expression.leaves.into_iter().map(Leaf::into_input).collect();
@@ -128,7 +128,11 @@ impl Expression {
     /// A depth-first walk with its own stack, in an order that depends only on the
     /// expression.
     fn collect(roots: &[Arc<Lazy>]) -> Expression {
-        let mut expression = Expression { nodes: vec![], leaves: vec![], outputs: vec![] };
+        let mut expression = Expression {
+            nodes: Vec::with_capacity(8),
+            leaves: Vec::with_capacity(8),
+            outputs: Vec::new(),
+        };
         let mut nodes: HashMap<*const Lazy, usize> = HashMap::new();
         let mut arrays: HashMap<u64, usize> = HashMap::new();
         for root in roots {
@@ -243,7 +247,7 @@ impl Expression {
         }
         let source = self.nodes.last().map(|node| node.at.source());
         let fields = self.describe();
-        let compiled = compile::compile(graph, Options::current()?)?;
+        let compiled = compile::compile(graph)?;
         Ok(Built {
             compiled,
             origin: Origin { source, fields },

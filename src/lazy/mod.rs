@@ -44,7 +44,8 @@ pub(crate) struct Lazy {
 }
 
 enum State {
-    Pending(Pending),
+    /// Boxed, so that a node with its result is small.
+    Pending(Box<Pending>),
     Ready(Array),
 }
 
@@ -78,7 +79,7 @@ impl Lazy {
     }
 
     fn pending(ty: Type, size: u32, op: Op, operands: SmallVec<[Tensor; 3]>, at: At) -> Lazy {
-        Lazy { ty, size, state: Mutex::new(State::Pending(Pending { op, operands, at })) }
+        Lazy { ty, size, state: Mutex::new(State::Pending(Box::new(Pending { op, operands, at }))) }
     }
 
     pub(crate) fn ty(&self) -> &Type {

@@ -50,20 +50,18 @@ impl Tensor {
     ) -> Tensor {
         let mut error = Error::user(message).with_op(op);
         for (name, operand) in operands {
-            if let (Some(source), Ok(ty)) = (operand.origin(), operand.try_ty()) {
-                error = error.with_origin(format!("{name} {ty}"), source);
-            }
+            let Ok(ty) = operand.try_ty() else { continue };
+            let label = format!("{name} {ty}");
+            error = match operand.repr() {
+                Repr::Traced(traced) => kiln_trace::blame(error, &label, traced),
+                Repr::Lazy(lazy) => match lazy.source() {
+                    Some(source) => error.with_origin(label, source),
+                    None => error,
+                },
+                _ => error,
+            };
         }
         Tensor::poisoned(kiln_trace::fail(error, at))
-    }
-
-    /// The line that made this tensor, where that is known.
-    fn origin(&self) -> Option<kiln_ir::Source> {
-        match self.repr() {
-            Repr::Traced(traced) => kiln_trace::source_of(traced),
-            Repr::Lazy(lazy) => lazy.source(),
-            _ => None,
-        }
     }
 
     /// A constant of the program, as opposed to a number that a run is fed: what

@@ -29,6 +29,11 @@ pub(crate) enum Passing {
 }
 
 impl KeyWriter {
+    /// An empty one with room for so many words.
+    pub(crate) fn with_capacity(words: usize) -> KeyWriter {
+        KeyWriter { words: Vec::with_capacity(words), error: None }
+    }
+
     /// A length, a variant number, or anything else that is a small number.
     pub fn length(&mut self, n: usize) {
         self.words.push(n as u64);

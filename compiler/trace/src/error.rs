@@ -61,6 +61,7 @@ struct Inner {
     message: String,
     source: Option<Source>,
     origins: Vec<(String, Source)>,
+    notes: Vec<String>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -74,6 +75,7 @@ impl Error {
                 message: message.into(),
                 source: None,
                 origins: Vec::new(),
+                notes: Vec::new(),
                 cause: None,
             }),
         }
@@ -124,6 +126,12 @@ impl Error {
         self
     }
 
+    /// With a sentence that helps to understand it.
+    pub fn with_note(mut self, note: impl Into<String>) -> Error {
+        self.edit(|e| e.notes.push(note.into()));
+        self
+    }
+
     /// Builders run before the error is shared; a shared one is copied, without
     /// its cause.
     fn edit(&mut self, f: impl FnOnce(&mut Inner)) {
@@ -135,6 +143,7 @@ impl Error {
                 message: e.message.clone(),
                 source: e.source.clone(),
                 origins: e.origins.clone(),
+                notes: e.notes.clone(),
                 cause: None,
             });
         }
@@ -166,6 +175,11 @@ impl Error {
         self.inner.origins.iter().map(|(label, source)| (label.as_str(), source))
     }
 
+    /// Sentences that help to understand it.
+    pub fn notes(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.inner.notes.iter().map(String::as_str)
+    }
+
     /// Whether two errors are the same event, reported twice.
     pub fn same(&self, other: &Error) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
@@ -183,6 +197,9 @@ impl fmt::Display for Error {
         }
         for (label, source) in self.origins() {
             write!(f, "\n  {label} from {source}")?;
+        }
+        for note in self.notes() {
+            write!(f, "\n  {note}")?;
         }
         Ok(())
     }
@@ -214,10 +231,11 @@ mod tests {
         let e = Error::user("shapes do not broadcast")
             .with_op("add")
             .with_source(source(41))
-            .with_origin("lhs f32[4]", source(12));
+            .with_origin("lhs f32[4]", source(12))
+            .with_note("rhs f32[3] is the argument `x`");
         assert_eq!(
             e.to_string(),
-            "add: shapes do not broadcast\n  --> src/model.rs:41\n  lhs f32[4] from src/model.rs:12"
+            "add: shapes do not broadcast\n  --> src/model.rs:41\n  lhs f32[4] from src/model.rs:12\n  rhs f32[3] is the argument `x`"
         );
         assert_eq!(e.location().unwrap().line, 41);
     }

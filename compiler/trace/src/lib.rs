@@ -30,6 +30,6 @@ pub mod tracer;
 pub use error::{DeviceErrorKind, Error, ErrorKind};
 pub use location::{At, named_scope, set_own_folder};
 pub use tracer::{
-    Capture, CaptureKey, Finished, Trace, TraceId, Traced, capture, constant, fail, is_open,
-    record, source_of, unwind,
+    Capture, CaptureKey, Finished, Trace, TraceId, Traced, blame, capture, constant, fail, is_open,
+    record, unwind,
 };

@@ -226,12 +226,9 @@ pub fn record(op: Op, operands: &[&Traced], at: At) -> Result<SmallVec<[Traced; 
         })
     });
     recorded.map_err(|e| {
-        let mut error = Error::user(e.message()).with_op(e.op());
-        for operand in operands {
-            if let Some(origin) = source_of(operand) {
-                error = error.with_origin(operand.ty().to_string(), origin);
-            }
-        }
+        let error = Error::user(e.message()).with_op(e.op());
+        let label = |operand: &Traced| operand.ty().to_string();
+        let error = operands.iter().fold(error, |error, t| blame(error, &label(t), t));
         fail(error, at)
     })
 }
@@ -286,11 +283,20 @@ pub fn unwind(error: Error) -> ! {
     resume_unwind(Box::new(Unwound(error)))
 }
 
-/// The line that made a value, if its trace is open here.
-pub fn source_of(traced: &Traced) -> Option<kiln_ir::Source> {
+/// The error with where `traced`, called `label` in it, comes from: a line, or an
+/// argument of the traced function.
+pub fn blame(error: Error, label: &str, traced: &Traced) -> Error {
     STACK.with_borrow(|stack| {
-        let open = stack.iter().find(|open| open.id == traced.trace)?;
-        open.graph.source(traced.value.node).cloned()
+        let Some(open) = stack.iter().find(|open| open.id == traced.trace) else { return error };
+        let node = traced.value.node;
+        match (open.graph.source(node), open.graph.parameter_index(node)) {
+            (Some(source), _) => error.with_origin(label, source.clone()),
+            (None, Some(i)) => {
+                let name = &open.graph.parameter_info(i).name;
+                error.with_note(format!("{label} is the argument `{name}`"))
+            }
+            (None, None) => error,
+        }
     })
 }
 
