@@ -24,8 +24,6 @@
 //! large and cheap vector loads stream from, and the left factor's few rows in L1,
 //! which are then broadcast from where they lie and need no packing.
 
-use std::ops::Range;
-
 /// `total` items cut into `parts` runs whose lengths differ by at most one, the longer
 /// ones first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,11 +58,6 @@ impl Split {
     /// First item of run `i`, which may be one past the last.
     pub fn start(&self, i: u64) -> u64 {
         i * self.short() + i.min(self.longer())
-    }
-
-    /// The items of run `i`.
-    pub fn run(&self, i: u64) -> Range<u64> {
-        self.start(i)..self.start(i + 1)
     }
 
     /// The distinct lengths of runs, longest first.
@@ -195,8 +188,8 @@ pub struct Tiling {
     pub grain: u64,
 }
 
-/// Bytes of the right factor that stay in the L2 cache: half of the smallest that
-/// server cores of the last years have (1 to 2 MiB), but measured best at 1 MiB.
+/// Bytes of the right factor that stay in the L2 cache, which has 1 to 2 MiB on the
+/// server cores of the last years. Half as much does equally well on a quiet machine.
 const RIGHT_BYTES: u64 = 1 << 20;
 /// Steps of a block when a factor's rows are far apart in memory: their lines and pages
 /// crowd the first-level caches otherwise.
@@ -361,11 +354,17 @@ impl Tiling {
 /// multiply-add (4 cycles, 2 a cycle). Three or four vectors a row need the fewest
 /// loads for each multiply-add, but narrow or flat results want what they can fill.
 fn tile(m: u64, columns: u64, machine: &Machine) -> (u64, u64) {
-    let table: &[(u64, u64)] = match (machine.registers, machine.fused) {
-        (32.., _) => &[(1, 8), (2, 8), (3, 8), (4, 6), (5, 4), (6, 4), (8, 3), (12, 2), (12, 1)],
-        (_, true) => &[(1, 8), (2, 5), (3, 4), (4, 3), (6, 2), (12, 1)],
-        (_, false) => &[(1, 8), (2, 4), (3, 3), (4, 2), (8, 1)],
+    // Tiles of few rows come first: they are for results of few rows.
+    let (flat, tall): (&[(u64, u64)], &[(u64, u64)]) = match (machine.registers, machine.fused) {
+        (32.., _) => {
+            (&[(1, 8), (2, 8), (3, 7), (4, 6), (5, 4)], &[(6, 4), (8, 3), (12, 2), (12, 1)])
+        }
+        (_, true) => (&[(1, 8), (2, 5), (3, 3), (4, 3), (5, 2)], &[(6, 2), (12, 1)]),
+        (_, false) => (&[(1, 6), (2, 4), (3, 3)], &[(4, 2), (8, 1)]),
     };
+    if let Some(tile) = flat.iter().find(|t| t.0 == m) {
+        return *tile;
+    }
     // Half cycles that a step of a tile takes: two multiply-adds or loads a cycle, four
     // cycles until a sum can be added to again, and two for each vector from L2. Loads
     // break ties.
@@ -376,9 +375,7 @@ fn tile(m: u64, columns: u64, machine: &Machine) -> (u64, u64) {
         let step = (r * v).max(r + v).max(4 * v).max(8);
         (rows.parts * vectors.parts * (8 * step + r + v), r)
     };
-    // Tiles of few rows are for results of few rows.
-    let fits = |t: &&(u64, u64)| t.0 >= m.min(6).min(table.iter().map(|t| t.0).max().unwrap_or(1));
-    *table.iter().filter(fits).min_by_key(|t| cost(t)).expect("tiles")
+    *tall.iter().min_by_key(|t| cost(t)).expect("tiles")
 }
 
 fn right(problem: &Problem, machine: &Machine) -> Right {
@@ -415,5 +412,170 @@ fn left(problem: &Problem, rows: u64, column_panels: u64) -> Left {
     match along {
         Along::Inner => Left::Rows { stride: 0 },
         Along::Free => Left::Panels { width: rows.next_power_of_two(), stride: 0 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V4: Machine = Machine { vector_bytes: 64, registers: 32, fused: true, masks: true };
+    const V3: Machine = Machine { vector_bytes: 32, registers: 16, fused: true, masks: true };
+    const V2: Machine = Machine { vector_bytes: 16, registers: 16, fused: false, masks: false };
+    const NEON: Machine = Machine { registers: 32, fused: true, ..V2 };
+
+    /// A left factor `[m, k]` and a right factor `[k, n]` of four bytes an element.
+    fn plain(m: u64, n: u64, k: u64) -> Problem {
+        let lhs = Strides { free: k as i64, inner: 1 };
+        let rhs = Strides { free: 1, inner: n as i64 };
+        let lhs = Access { strides: Some(lhs), along: Along::Inner };
+        let rhs = Access { strides: Some(rhs), along: Along::Free };
+        Problem { batch: 1, m, n, k, element: 4, lhs, rhs }
+    }
+
+    /// The same with the left factor stored as `[k, m]`.
+    fn left_turned(m: u64, n: u64, k: u64) -> Problem {
+        let lhs = Strides { free: 1, inner: m as i64 };
+        let lhs = Access { strides: Some(lhs), along: Along::Free };
+        Problem { lhs, ..plain(m, n, k) }
+    }
+
+    /// The same with the right factor stored as `[n, k]`.
+    fn right_turned(m: u64, n: u64, k: u64) -> Problem {
+        let rhs = Strides { free: k as i64, inner: 1 };
+        let rhs = Access { strides: Some(rhs), along: Along::Inner };
+        Problem { rhs, ..plain(m, n, k) }
+    }
+
+    fn tile_of(t: &Tiling) -> (u64, u64) {
+        (t.row_panels.longest(), t.column_panels.longest())
+    }
+
+    #[test]
+    fn runs_cover_everything_once_and_are_balanced() {
+        for total in 0..60 {
+            for parts in 1..12 {
+                let split = Split { total, parts };
+                assert_eq!(split.start(0), 0);
+                assert_eq!(split.start(parts), total);
+                let lengths: Vec<u64> =
+                    (0..parts).map(|i| split.start(i + 1) - split.start(i)).collect();
+                let allowed = split.lengths();
+                for (i, length) in lengths.iter().enumerate() {
+                    let long = (i as u64) < split.longer();
+                    assert_eq!(*length, split.short() + u64::from(long));
+                    assert!(*length == 0 || allowed.contains(length), "{split:?}");
+                }
+            }
+        }
+        assert_eq!(Split::at_most(6, 1024).parts, 171);
+        assert_eq!(Split::at_most(6, 1024).lengths(), [6, 5]);
+        assert_eq!(Split::at_most(4, 0), Split { total: 0, parts: 1 });
+    }
+
+    #[test]
+    fn tiles_fit_the_registers() {
+        for machine in [V4, V3, V2, NEON] {
+            // One register for a broadcast element, one for a product before its sum.
+            let spare = if machine.fused { 1 } else { 2 };
+            for m in 1..40 {
+                for columns in 1..40 {
+                    let (rows, vectors) = tile(m, columns, &machine);
+                    assert!(
+                        rows * vectors + vectors + spare <= machine.registers,
+                        "{rows} x {vectors} on {machine:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn extents_and_scratch_are_bounded() {
+        let extents = [1, 2, 3, 5, 6, 7, 17, 64, 100, 129, 500, 1024, 3001, 100_000];
+        for machine in [V4, V3, V2, NEON] {
+            for (i, m) in extents.into_iter().enumerate() {
+                for n in extents {
+                    let k = extents[(i + n as usize) % extents.len()];
+                    for p in [plain(m, n, k), left_turned(m, n, k), right_turned(m, n, k)] {
+                        let t = Tiling::new(&p, &machine);
+                        let note = format!("{p:?}\n{t:?}");
+                        assert_eq!(t.row_panels.total, m, "{note}");
+                        assert_eq!(t.column_panels.total, n.div_ceil(t.lanes), "{note}");
+                        assert_eq!(t.column_blocks.total, t.column_panels.parts, "{note}");
+                        assert_eq!(t.units.total, t.row_panels.parts, "{note}");
+                        assert!(t.units.parts <= t.units.total.max(1), "{note}");
+                        assert!((t.k_blocks - 1) * t.k_block < k, "{note}");
+                        assert!(t.k_blocks * t.k_block >= k, "{note}");
+                        assert!(t.grain >= 1 && t.chunk >= 1 && t.section >= 1, "{note}");
+                        let elements = t.right_elements() + t.left_elements() + t.sum_elements();
+                        assert!(elements * 4 <= 4 << 20, "{note}");
+                        if let Left::Panels { width, stride } = t.left {
+                            assert!(width >= t.row_panels.longest(), "{note}");
+                            assert!(stride >= width * t.k_block, "{note}");
+                        }
+                        if let Left::Rows { stride } = t.left {
+                            assert!(stride >= t.k_block.next_multiple_of(t.lanes), "{note}");
+                        }
+                        assert!(
+                            matches!(t.right, Right::Panels(_))
+                                || machine.masks
+                                || n % t.lanes == 0
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_product_packs_one_factor_and_divides_well() {
+        let t = Tiling::new(&plain(1024, 1024, 1024), &V4);
+        assert_eq!(tile_of(&t), (6, 4));
+        assert_eq!((t.k_blocks, t.block_columns()), (1, 256));
+        assert!(matches!(t.left, Left::Direct(_)));
+        assert_eq!(t.right, Right::Panels(Along::Free));
+        assert!(t.grid() >= 64, "{t:?}");
+        assert_eq!(t.grain, 1);
+    }
+
+    #[test]
+    fn turned_factors_are_packed_along_their_neighbours() {
+        let t = Tiling::new(&right_turned(1024, 1024, 1024), &V4);
+        assert_eq!(t.right, Right::Panels(Along::Inner));
+        let t = Tiling::new(&left_turned(1024, 1024, 1024), &V4);
+        assert!(matches!(t.left, Left::Panels { width: 8, .. }), "{t:?}");
+        // A few steps of few rows are read where they lie.
+        let t = Tiling::new(&left_turned(784, 512, 128), &V4);
+        assert!(matches!(t.left, Left::Direct(_)), "{t:?}");
+    }
+
+    #[test]
+    fn few_rows_leave_the_right_factor_where_it_lies() {
+        for m in [1, 32, 128] {
+            let t = Tiling::new(&plain(m, 512, 784), &V4);
+            assert!(matches!(t.right, Right::Direct(_)), "{t:?}");
+        }
+        // Rows that start anywhere in a line are packed sooner.
+        let t = Tiling::new(&plain(128, 500, 784), &V4);
+        assert!(matches!(t.right, Right::Panels(_)), "{t:?}");
+    }
+
+    #[test]
+    fn narrow_and_flat_results_get_tiles_that_they_fill() {
+        assert_eq!(tile_of(&Tiling::new(&plain(128, 10, 784), &V4)), (12, 1));
+        assert_eq!(tile_of(&Tiling::new(&plain(1, 4096, 4096), &V4)), (1, 8));
+        assert_eq!(tile_of(&Tiling::new(&plain(4, 4096, 64), &V4)), (4, 6));
+        assert_eq!(tile_of(&Tiling::new(&plain(512, 512, 512), &V3)), (6, 2));
+        assert_eq!(tile_of(&Tiling::new(&plain(512, 512, 512), &V2)), (4, 2));
+    }
+
+    #[test]
+    fn small_products_are_not_worth_a_thread() {
+        let t = Tiling::new(&plain(16, 16, 16), &V4);
+        assert_eq!((t.grid(), t.units.parts), (1, 1));
+        let t = Tiling::new(&Problem { batch: 1000, ..plain(16, 16, 16) }, &V4);
+        assert_eq!(t.grid(), 1000);
+        assert!(t.grain >= 16, "{t:?}");
     }
 }
