@@ -36,6 +36,13 @@ impl Device {
         self.0.threads()
     }
 
+    /// Lets at most `threads` threads run kernels, from the next one on: at least one,
+    /// and no more than `KILN_THREADS` or the machine's processors. Results do not
+    /// depend on it.
+    pub fn set_threads(&self, threads: usize) {
+        self.0.set_threads(threads);
+    }
+
     /// Waits until everything that was started has finished.
     pub fn synchronize(&self) {
         self.0.synchronize();

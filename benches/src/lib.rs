@@ -15,6 +15,7 @@
 //! | [`input`] | the numbers that go in: a counter-based generator |
 //! | [`checksum`] | whether what came out is right |
 //! | [`floors`] | the hand-written programs |
+//! | [`contender`] | Kiln's side |
 //! | [`limits`] | bandwidth and multiply-add peak |
 //! | [`harness`] | [`Subject`](harness::Subject), taking turns, medians |
 //! | [`report`] | the table |
@@ -25,6 +26,7 @@
 
 pub mod buffer;
 pub mod checksum;
+pub mod contender;
 pub mod floors;
 pub mod harness;
 pub mod input;

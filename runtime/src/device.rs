@@ -247,9 +247,15 @@ impl Device {
         Ok(Device(inner))
     }
 
-    /// Threads that run kernels.
+    /// Threads that run kernels at most.
     pub fn threads(&self) -> usize {
-        self.0.threads.count()
+        self.0.threads.limit()
+    }
+
+    /// Lets at most `threads` threads run kernels, from the next one on: at least one,
+    /// and no more than the device was set up with. Results do not depend on it.
+    pub fn set_threads(&self, threads: usize) {
+        self.0.threads.set_limit(threads);
     }
 
     /// Copies host data to a new array.

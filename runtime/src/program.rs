@@ -74,7 +74,7 @@ impl Device {
             .map(|k| {
                 let bytes = k.traffic.read + k.traffic.written;
                 let worth = bytes >= SPLIT_BYTES || k.traffic.flops >= SPLIT_FLOPS;
-                if worth { (k.grid / k.grain).clamp(1, self.threads() as u64) as u32 } else { 1 }
+                if worth { (k.grid / k.grain).clamp(1, self.0.threads.count() as u64) as u32 } else { 1 }
             })
             .collect();
         let entries = (0..parts.kernels.len()).map(|k| code.entry(k)).collect();

@@ -65,6 +65,8 @@ unsafe impl Send for Shared {}
 pub(crate) struct Threads {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
+    /// Most threads that take part; never more than there are.
+    limit: AtomicU32,
 }
 
 impl Threads {
@@ -78,7 +80,8 @@ impl Threads {
             parked: Mutex::new(0),
             wake: Condvar::new(),
         });
-        let mut threads_started = Threads { shared, workers: Vec::new() };
+        let limit = AtomicU32::new(threads.max(1) as u32);
+        let mut threads_started = Threads { shared, workers: Vec::new(), limit };
         for i in 1..threads.max(1) {
             let shared = Arc::clone(&threads_started.shared);
             let worker = std::thread::Builder::new()
@@ -89,9 +92,19 @@ impl Threads {
         Ok(threads_started)
     }
 
-    /// How many threads take part in a split kernel.
+    /// How many threads there are, the leader included.
     pub(crate) fn count(&self) -> usize {
         self.workers.len() + 1
+    }
+
+    /// How many threads take part in a split kernel at most.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed) as usize
+    }
+
+    /// Lets at most `threads` threads take part from the next kernel on.
+    pub(crate) fn set_limit(&self, threads: usize) {
+        self.limit.store(threads.clamp(1, self.count()) as u32, Ordering::Relaxed);
     }
 
     /// Runs a job on `job.threads` threads and returns when all have finished.
@@ -100,7 +113,7 @@ impl Threads {
     /// The arguments must be what the kernel expects, valid until this returns, and
     /// nobody else may call this at the same time.
     pub(crate) unsafe fn run(&self, mut job: Job, scratch: &mut Scratch) {
-        job.threads = job.threads.clamp(1, self.count() as u32);
+        job.threads = job.threads.clamp(1, self.limit() as u32);
         if job.threads == 1 {
             let scratch = scratch.of(job.scratch);
             // SAFETY: passed on to the caller.

@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 use kiln_bench::buffer::Buffer;
+use kiln_bench::contender::contender;
 use kiln_bench::floors::Floor;
 use kiln_bench::harness::{Budget, Subject, compare};
 use kiln_bench::limits::{MultiplyAdd, Traffic, measure};
@@ -57,15 +58,6 @@ fn parse_threads(list: &str) -> Result<Vec<usize>, String> {
     list.split(',').map(parse).collect()
 }
 
-/// Everything that is compared on a workload, besides its limit and its floor.
-fn contenders<'a>(
-    _workload: &'static Workload,
-    _inputs: &'a [Buffer],
-    _threads: usize,
-) -> Vec<Box<dyn Subject + 'a>> {
-    Vec::new()
-}
-
 /// What does the least any program must do: move the bytes, or do the arithmetic.
 fn limit<'a>(workload: &Workload, inputs: &'a [Buffer], threads: usize) -> Box<dyn Subject + 'a> {
     if workload.flops > 0 {
@@ -85,7 +77,7 @@ fn run(workload: &'static Workload, options: &Options, report: &mut Report) -> b
         let floor = Floor::new(workload, &inputs, threads);
         let has_floor = floor.is_some();
         subjects.extend(floor.map(|floor| Box::new(floor) as Box<dyn Subject>));
-        subjects.extend(contenders(workload, &inputs, threads));
+        subjects.extend(contender(workload, &inputs, threads));
 
         let checks: Vec<_> = subjects
             .iter_mut()
