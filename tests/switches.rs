@@ -1,6 +1,9 @@
 //! The environment's switches, each in a process of its own: a test runs this
 //! program again, with the switch set and the name of an ignored test.
 
+// A borrowed argument is kept and a moved one given up: the `&` matters.
+#![allow(clippy::needless_borrows_for_generic_args)]
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 

@@ -258,7 +258,13 @@ impl Literal {
     pub fn from_slice<T: Element>(shape: impl Into<crate::Shape>, data: &[T]) -> Literal {
         let ty = Type::new(T::DTYPE, shape);
         assert_eq!(data.len(), ty.elements(), "element count of a literal of type {ty}");
-        Literal::from_fn(ty, |i| Scalar::from_bits(T::DTYPE, data[i].to_bits64()))
+        // The size is a constant of `T`: this loop is a copy.
+        let size = T::DTYPE.size();
+        let mut bytes = vec![0; data.len() * size];
+        for (bytes, x) in bytes.chunks_exact_mut(size).zip(data) {
+            bytes.copy_from_slice(&x.to_bits64().to_le_bytes()[..size]);
+        }
+        Literal { ty, bytes: bytes.into() }
     }
 
     /// A rank-0 array.
@@ -296,7 +302,13 @@ impl Literal {
 
     /// The elements as a vector of their Rust type, or `None` if `T` is another type.
     pub fn to_vec<T: Element>(&self) -> Option<Vec<T>> {
-        (T::DTYPE == self.ty.dtype).then(|| self.iter().map(|s| T::from_bits64(s.bits())).collect())
+        let size = T::DTYPE.size();
+        let element = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            word[..size].copy_from_slice(bytes);
+            T::from_bits64(u64::from_le_bytes(word))
+        };
+        (T::DTYPE == self.ty.dtype).then(|| self.bytes().chunks_exact(size).map(element).collect())
     }
 
     /// The same elements under another shape of as many elements.
