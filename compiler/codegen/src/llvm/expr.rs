@@ -36,17 +36,6 @@ pub(crate) struct Lanes<'c> {
     pub mask: Option<Value<'c>>,
 }
 
-/// Which elements are asked for before they are needed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ahead {
-    /// None.
-    Nothing,
-    /// Those some way on along the lanes.
-    Lanes,
-    /// Those some steps on along an axis.
-    Steps(Axis, u64),
-}
-
 /// Where expressions are evaluated.
 #[derive(Clone)]
 pub(crate) struct Place<'c> {
@@ -66,8 +55,8 @@ pub(crate) struct Place<'c> {
     pub kept: Vec<Option<Value<'c>>>,
     /// The finished sum of a contraction.
     pub sum: Option<Value<'c>>,
-    /// What vector loads prefetch.
-    pub ahead: Ahead,
+    /// Whether vector loads prefetch what follows along the lanes.
+    pub ahead: bool,
 }
 
 impl<'c> Place<'c> {
@@ -83,7 +72,7 @@ impl<'c> Place<'c> {
             slots: Vec::new(),
             kept: Vec::new(),
             sum: None,
-            ahead: Ahead::Nothing,
+            ahead: false,
         }
     }
 

@@ -20,7 +20,7 @@ use inkwell::values::InstructionOpcode as Op;
 use kiln_ir::DType;
 
 use super::build::{Value, lanes, with_lanes};
-use super::expr::{Ahead, Emitter, Place, Values};
+use super::expr::{Emitter, Place, Values};
 use crate::kernel::{Axis, ExprId, Index, Store, Term};
 
 /// Where the elements of the lanes are.
@@ -207,7 +207,7 @@ impl<'c> Emitter<'_, 'c> {
                 b.select(valid, value, value.get_type().const_zero())
             }
             Address::Ascending(ptr) => {
-                self.prefetch(argument, index, ptr, place);
+                self.prefetch(argument, ptr, place);
                 self.load_contiguous(dtype, ptr, width, self.masked(valid, place))
             }
             Address::Descending(ptr) => {
@@ -264,22 +264,17 @@ impl<'c> Emitter<'_, 'c> {
 
     /// Asks for the elements ahead of a vector at `ptr`. An address past the end of an
     /// argument does no harm.
-    fn prefetch(&self, argument: u32, index: &Index, ptr: Value<'c>, place: &Place<'c>) {
-        let lanes = self.ahead[argument as usize];
-        let size = self.arguments[argument as usize].dtype.size() as i64;
-        // One line for each vector: narrower vectors would ask for each line twice.
-        if lanes == 0 || size * i64::from(place.lanes.width) < 64 {
-            return;
+    fn prefetch(&self, argument: u32, ptr: Value<'c>, place: &Place<'c>) {
+        let bytes = self.ahead[argument as usize];
+        if place.ahead && bytes > 0 && self.is_line(argument, place) {
+            self.prefetch_at(ptr, bytes as i64);
         }
-        let bytes = match place.ahead {
-            Ahead::Nothing => return,
-            Ahead::Lanes => lanes as i64,
-            Ahead::Steps(axis, steps) => match index.coefficient(axis) {
-                None | Some(0) => return,
-                Some(c) => c * size * steps as i64,
-            },
-        };
-        self.prefetch_at(ptr, bytes);
+    }
+
+    /// Whether a vector is a cache line. One prefetch for each narrower vector would ask
+    /// for every line several times.
+    fn is_line(&self, argument: u32, place: &Place<'c>) -> bool {
+        self.arguments[argument as usize].dtype.size() as u32 * place.lanes.width >= 64
     }
 
     /// Asks for the line `bytes` behind an address.
@@ -304,7 +299,7 @@ impl<'c> Emitter<'_, 'c> {
         else {
             return;
         };
-        if step == 0 || size * i64::from(place.lanes.width) < 64 {
+        if step == 0 || !self.is_line(argument, place) {
             return;
         }
         if let Address::Ascending(ptr) = self.address(argument, index, place, values) {

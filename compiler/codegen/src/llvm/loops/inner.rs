@@ -11,11 +11,11 @@
 //! Row arrays that stages keep live in the scratch memory of the thread, padded so
 //! that whole vectors may be stored past their end.
 
-use super::shape::{Cost, Level, UNIT, grain, masks};
+use super::shape::{BUSY, Cost, Level, UNIT, grain, masks};
 use super::{Body, Cut, Launch, Strip};
 use crate::kernel::{Axis, Expr, Index, Stage};
 use crate::llvm::build::Value;
-use crate::llvm::expr::{Ahead, Place, Values};
+use crate::llvm::expr::{Place, Values};
 use crate::llvm::reduce::{Accumulators, States};
 
 /// Elements by which kept arrays are longer than their row, at least.
@@ -50,9 +50,10 @@ pub(super) fn emit(body: &Body) -> Launch {
     let b = body.build();
     let loops = body.loops;
     let points: u64 = loops.points.iter().product();
-    let mut work = 0u64;
+    let (mut work, mut ops) = (0u64, 0);
     for stage in &loops.stages {
         let cost = Cost::of(loops, &body.levels, body.emitter.arguments, stage);
+        ops = cost.ops.max(ops);
         work = work.saturating_add(stage.inner.saturating_mul(cost.work()));
     }
     let each = (UNIT / work.max(1)).clamp(1, points.max(1));
@@ -71,7 +72,7 @@ pub(super) fn emit(body: &Body) -> Launch {
         let mut place = Place::scalar(body.coordinates(point, &loops.points));
         place.kept = kept.clone();
         let mut values = values.clone();
-        place.ahead = if next.is_empty() { Ahead::Lanes } else { Ahead::Nothing };
+        place.ahead = next.is_empty() && ops >= BUSY;
         for (i, stage) in loops.stages.iter().enumerate() {
             body.emitter.evaluate(&body.order(stage, Level::Row), &place, &mut values);
             let next = if i == busiest { &next[..] } else { &[] };

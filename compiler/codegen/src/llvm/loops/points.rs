@@ -22,16 +22,12 @@
 
 use inkwell::values::InstructionOpcode as Op;
 
-use super::shape::{Cost, Level, UNIT, grain, masks};
+use super::shape::{BUSY, Cost, Level, UNIT, grain, masks};
 use super::{Body, Cut, Launch, Strip};
 use crate::kernel::{Axis, Expr, Stage};
 use crate::llvm::build::Value;
-use crate::llvm::expr::{Ahead, Place, Values};
+use crate::llvm::expr::{Place, Values};
 use crate::llvm::reduce::Accumulators;
-
-/// Steps of the inner axis that prefetching is ahead: hardware does not prefetch along
-/// large strides.
-const ROWS_AHEAD: u64 = 8;
 
 /// An outer axis of which some steps are done for one strip before the next.
 #[derive(Clone, Copy)]
@@ -81,6 +77,8 @@ struct Shape {
     rows_per_unit: u64,
     /// Work of one unit.
     work: u64,
+    /// Whether there is enough arithmetic between loads for prefetching to help.
+    busy: bool,
 }
 
 impl Shape {
@@ -122,6 +120,7 @@ impl Shape {
         let masks = masks(isa, loops, body.emitter.arguments, &body.levels);
         let cut = Cut { copies, width, masks, extent: Some(extent) };
 
+        let busy = reductions == 0 && cost.ops >= BUSY;
         let strip = u64::from(copies * width);
         let block = UNIT.div_ceil(work).next_multiple_of(strip);
         let (block, blocks) =
@@ -129,7 +128,7 @@ impl Shape {
         let row_work = extent.saturating_mul(work);
         let rows_per_unit = if blocks > 1 { 1 } else { (UNIT / row_work).clamp(1, rows) };
         let work = block.saturating_mul(rows_per_unit).saturating_mul(work);
-        Shape { outer, tile, rows, extent, cut, block, blocks, rows_per_unit, work }
+        Shape { outer, tile, rows, extent, cut, block, blocks, rows_per_unit, work, busy }
     }
 
     fn launch(&self) -> Launch {
@@ -190,7 +189,7 @@ fn run<'c>(
     let outer = body.coordinates(row, &shape.outer);
     let Some(tile) = shape.tile else {
         let values = row_values(body, &outer, values);
-        body.sweep(range, shape.cut, &mut |strip| points(body, &outer, strip, &values));
+        body.sweep(range, shape.cut, &mut |strip| points(body, shape, &outer, strip, &values));
         return;
     };
     let b = body.build();
@@ -202,7 +201,7 @@ fn run<'c>(
             let mut outer = outer.clone();
             outer[tile.axis] = at;
             let values = row_values(body, &outer, values);
-            points(body, &outer, strip, &values);
+            points(body, shape, &outer, strip, &values);
             none
         });
     });
@@ -219,12 +218,18 @@ fn row_values<'c>(body: &Body<'_, 'c>, outer: &[Value<'c>], values: &Values<'c>)
 }
 
 /// All stages of the points of a strip.
-fn points<'c>(body: &Body<'_, 'c>, outer: &[Value<'c>], strip: Strip<'c>, row_values: &Values<'c>) {
+fn points<'c>(
+    body: &Body<'_, 'c>,
+    shape: &Shape,
+    outer: &[Value<'c>],
+    strip: Strip<'c>,
+    row_values: &Values<'c>,
+) {
     let last = body.loops.points.len().checked_sub(1);
     let mut copies: Vec<(Place, Values)> = (0..strip.copies)
         .map(|u| {
             let mut place = Place::scalar(outer.to_vec());
-            place.ahead = Ahead::Lanes;
+            place.ahead = shape.busy;
             if let Some(last) = last {
                 let (at, lanes) = body.lanes(&strip, Axis::Point(last as u32), u);
                 place.points.push(at);
@@ -264,9 +269,6 @@ fn run_stage<'c>(
         for (u, (place, values)) in copies.iter().enumerate() {
             let (mut place, mut values) = (place.clone(), values.clone());
             place.inner = Some(at);
-            if stage.inner > 1 {
-                place.ahead = Ahead::Steps(Axis::Inner, ROWS_AHEAD);
-            }
             body.emitter.evaluate(&order, &place, &mut values);
             let number = accumulators.steps_at(&place);
             accumulators.step(states, u as u32, number, &place, &values);
