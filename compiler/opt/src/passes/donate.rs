@@ -51,6 +51,12 @@ pub(crate) fn run(graph: &Graph, fusion: &Fusion, cx: &mut PassCx) -> Vec<(usize
         // A value returned twice has one buffer.
         .filter(|&(_, v)| seen.insert(v))
         .collect();
+    // A parameter that is returned stays where it is.
+    for &(o, value) in &outputs {
+        if let Some(p) = pairing.free.iter().copied().find(|&p| parameters[p] == value) {
+            pairing.pair(o, p, "donate.self", cx);
+        }
+    }
     for &(o, value) in &outputs {
         let found = origin(graph, &owner, value, |v| {
             pairing.free.iter().copied().find(|&p| parameters[p] == v)

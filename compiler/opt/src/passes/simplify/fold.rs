@@ -4,7 +4,7 @@
 //! saves: results are small or no larger than what they are made from, and broadcasts
 //! and iotas, which are a few bytes of code, are never written out.
 
-use kiln_ir::{DType, Literal, Op};
+use kiln_ir::{DType, Literal, Op, Type};
 
 use super::{Rule, Site, Term, full, literal};
 
@@ -24,19 +24,31 @@ fn empty(site: &Site) -> Option<Term> {
     (site.ty().elements() == 0).then(|| literal(Literal::from_bytes(site.ty().clone(), &[])))
 }
 
-/// An op whose operands are constants.
+/// An op whose operands are constants, or scalar constants spread.
 fn constant(site: &Site) -> Option<Term> {
     if matches!(site.op(), Op::Broadcast(_) | Op::Iota(_)) || !same_bits(site.op(), site.ty().dtype)
     {
         return None;
     }
-    let mut operands: Vec<&Literal> = Vec::with_capacity(site.operands.len());
-    for k in 0..site.operands.len() {
-        let Op::Constant(c) = site.maker(k).op() else { return None };
-        operands.push(&c.value);
+    let types: Vec<&Type> = site.operands.iter().map(|&v| site.graph.ty(v)).collect();
+    let elements = types.iter().fold(0, |n, ty| usize::saturating_add(n, ty.elements()));
+    if elements > WORK {
+        return None;
     }
-    let bytes: usize = operands.iter().map(|l| l.ty().bytes()).sum();
-    let elements: usize = operands.iter().map(|l| l.ty().elements()).sum();
+    let mut bytes = 0;
+    let mut operands: Vec<Literal> = Vec::with_capacity(types.len());
+    for (k, ty) in types.into_iter().enumerate() {
+        let maker = site.maker(k);
+        match maker.op() {
+            Op::Constant(c) => {
+                bytes += ty.bytes();
+                operands.push(c.value.clone());
+            }
+            Op::Broadcast(_) => operands.push(Literal::splat(ty.clone(), site.constant(k)?)),
+            _ => return None,
+        }
+    }
+    let operands: Vec<&Literal> = operands.iter().collect();
     let result = site.ty().bytes();
     let mut work = elements.max(site.ty().elements());
     if let Op::DotGeneral(dot) = site.op() {
