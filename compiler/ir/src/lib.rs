@@ -11,10 +11,12 @@
 //! | [`mod@eval`] | the reference interpreter, [`eval()`] |
 //! | [`text`] | the text format: [`Graph::parse`], printing |
 //! | [`mod@verify`] | what holds of every graph, [`verify()`] |
+//! | [`mod@dot`] | pictures of graphs, [`dot()`] |
 //! | [`form`] | what `lower` says about an op: the vocabulary of every backend |
 
 #![forbid(unsafe_code)]
 
+pub mod dot;
 mod dtype;
 pub mod eval;
 pub mod form;
@@ -26,6 +28,7 @@ mod source;
 pub mod text;
 pub mod verify;
 
+pub use dot::dot;
 pub use dtype::DType;
 pub use eval::{EvalError, eval};
 pub use form::Form;

@@ -20,10 +20,17 @@ use crate::{Graph, NodeId, Op, Source, Type, Value};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyError {
     graph: String,
-    node: Option<NodeId>,
-    line: Option<String>,
-    source: Option<Source>,
     message: String,
+    place: Option<Box<Place>>,
+}
+
+/// The node that breaks the rule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Place {
+    node: NodeId,
+    /// As the graph's text has it.
+    line: String,
+    source: Option<Source>,
 }
 
 impl VerifyError {
@@ -34,7 +41,12 @@ impl VerifyError {
 
     /// The node that breaks the rule; `None` when an output does.
     pub fn node(&self) -> Option<NodeId> {
-        self.node
+        self.place.as_ref().map(|place| place.node)
+    }
+
+    /// Where the node comes from, if known.
+    pub fn source(&self) -> Option<&Source> {
+        self.place.as_ref()?.source.as_ref()
     }
 
     /// The message without the graph, the node's text and its source.
@@ -49,10 +61,10 @@ impl fmt::Display for VerifyError {
     /// `@main: exp: wants a float, got i32[4]`, then the node and its source.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "@{}: {}", self.graph, self.message)?;
-        if let Some(line) = &self.line {
-            write!(f, "\n  {line}")?;
+        if let Some(place) = &self.place {
+            write!(f, "\n  {}", place.line)?;
         }
-        if let Some(source) = &self.source {
+        if let Some(source) = self.source() {
             write!(f, "\n  --> {source}")?;
         }
         Ok(())
@@ -124,11 +136,9 @@ fn on_cycle(graph: &Graph, unordered: &[NodeId]) -> NodeId {
 }
 
 fn error(graph: &Graph, node: Option<NodeId>, message: String) -> VerifyError {
-    VerifyError {
-        graph: graph.name().to_string(),
-        node,
-        line: node.map(|node| print_node(graph, node)),
-        source: node.and_then(|node| graph.source(node).cloned()),
-        message,
-    }
+    let place = |node| {
+        let (line, source) = (print_node(graph, node), graph.source(node).cloned());
+        Box::new(Place { node, line, source })
+    };
+    VerifyError { graph: graph.name().to_string(), message, place: node.map(place) }
 }

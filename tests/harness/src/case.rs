@@ -87,6 +87,11 @@ impl Case {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
+    /// Whether the file has an `// expect:` block.
+    pub fn expects_text(&self) -> bool {
+        self.expected.is_some()
+    }
+
     /// The program, parsed.
     ///
     /// # Errors

@@ -30,7 +30,11 @@ impl Run {
         let at = |message: String| format!("line {line}: {message}");
         let form = || at("wants `// run: @graph(arguments) -> outputs`".to_string());
         let rest = text.strip_prefix('@').ok_or_else(form)?;
-        let (graph, rest) = rest.split_once('(').ok_or_else(form)?;
+        let (graph, rest) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').ok_or_else(form)?,
+            None => rest.split_at(rest.find('(').ok_or_else(form)?),
+        };
+        let rest = rest.strip_prefix('(').ok_or_else(form)?;
         // Literals hold no parentheses.
         let (arguments, rest) = rest.split_once(')').ok_or_else(form)?;
         let outputs = rest.trim().strip_prefix("->").ok_or_else(form)?.trim();
@@ -141,13 +145,16 @@ mod tests {
         assert_eq!((run.graph.as_str(), run.arguments.len(), run.expected.len()), ("f", 2, 2));
         assert_eq!(run.arguments[1], parse_literal("i32[] 3").unwrap());
         assert_eq!((run.expected[0].ulps, run.expected[1].ulps), (2, 0));
-        let empty = Run::parse(1, "@f() -> ()").unwrap();
+        let empty = Run::parse(1, "@\"f (2)\"() -> ()").unwrap();
+        assert_eq!(empty.graph, "f (2)");
         assert!(empty.arguments.is_empty() && empty.expected.is_empty());
     }
 
     #[test]
     fn malformed_lines_are_refused() {
-        for line in ["f()", "@f() f32[] 1.0", "@f(f32[] x) -> ()", "@f() -> f32[] 1.0 ~much"] {
+        for line in
+            ["f()", "@\"f()", "@f() f32[] 1.0", "@f(f32[] x) -> ()", "@f() -> f32[] 1.0 ~much"]
+        {
             let message = Run::parse(5, line).unwrap_err();
             assert!(message.starts_with("line 5: "), "{message}");
         }

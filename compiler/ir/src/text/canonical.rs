@@ -24,7 +24,7 @@ impl Graph {
             canonical(&callee).write(&mut body, &names);
             let fresh = printed.len().to_string();
             let name = printed.entry(body).or_insert_with_key(|body| {
-                let _ = write!(out, "graph {}{body}\n", Sigil('@', &fresh));
+                let _ = writeln!(out, "graph {}{body}", Sigil('@', &fresh));
                 fresh
             });
             names.insert(Arc::as_ptr(&callee), name.clone());
