@@ -341,6 +341,12 @@ impl<'c> Build<'c> {
         }
     }
 
+    /// Room for an array in the frame of the function.
+    pub fn array(&self, element: Type<'c>, length: u32) -> Value<'c> {
+        let length = self.context.i32_type().const_int(length.into(), false);
+        self.builder.build_array_alloca(element, length, "").expect(BUILT).into()
+    }
+
     pub fn load(&self, ty: Type<'c>, ptr: Value<'c>, align: u32) -> Value<'c> {
         let value = self.builder.build_load(ty, ptr.into_pointer_value(), "").expect(BUILT);
         let instruction = value.as_instruction_value().expect("a load is an instruction");

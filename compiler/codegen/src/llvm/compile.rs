@@ -22,7 +22,8 @@ use super::elf;
 use super::gemm;
 use super::loops::{self, Launch, Target};
 use super::target::{self, Isa};
-use crate::kernel::{Body, Kernel, Loops};
+use super::together;
+use crate::kernel::{Body, Kernel};
 
 /// How to generate code.
 #[derive(Clone, Debug)]
@@ -296,46 +297,11 @@ impl Worker {
             Body::Loops(loops) => {
                 Ok(loops::emit(build, self.target, arguments, loops, symbol, true).1)
             }
-            Body::Together(parts) => Ok(self.together(build, kernel, parts, symbol)),
-            Body::Contraction(c) => {
-                Ok(gemm::emit(build, self.target.isa, arguments, c, symbol))
+            Body::Together(parts) => {
+                Ok(together::emit(build, self.target, arguments, parts, symbol))
             }
+            Body::Contraction(c) => Ok(gemm::emit(build, self.target.isa, arguments, c, symbol)),
         }
-    }
-
-    /// Parts as functions of their own; the entry gives each its share of the units.
-    fn together<'c>(
-        &'c self,
-        build: &Build<'c>,
-        kernel: &Kernel,
-        parts: &[Loops],
-        symbol: &str,
-    ) -> Launch {
-        let mut whole = Launch { grain: u64::MAX, ..Launch::default() };
-        let mut functions = Vec::new();
-        for (i, part) in parts.iter().enumerate() {
-            let name = format!("{symbol}.{i}");
-            let (function, launch) =
-                loops::emit(build, self.target, &kernel.arguments, part, &name, false);
-            functions.push((function, whole.grid, launch.grid));
-            whole.grid += launch.grid;
-            whole.grain = whole.grain.min(launch.grain);
-            whole.scratch = whole.scratch.max(launch.scratch);
-        }
-        let entry = build.entry(symbol, true);
-        let args = entry.get_params();
-        for (function, first, count) in functions {
-            // Of begin..end, what is in first..first + count, counted from first.
-            let within = |x| {
-                let x = build.binary_intrinsic("llvm.usub.sat", x, build.i64(first as i64));
-                build.binary_intrinsic("llvm.umin", x, build.i64(count as i64))
-            };
-            let (begin, end) = (within(args[2]), within(args[3]));
-            let any = build.icmp(inkwell::IntPredicate::ULT, begin, end);
-            build.when("part", any, || build.call(function, &[args[0], args[1], begin, end]));
-        }
-        build.ret();
-        whole
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `memory` | index maps as addresses, loads and stores |
 //! | `reduce` | accumulators in the order of a tree |
 //! | `loops` | bodies of loops |
+//! | `together` | several bodies of loops in one launch |
 //! | `gemm` | bodies of contractions |
 //! | `compile` | modules, passes, objects, threads |
 //! | `elf` | what the loader must know of an object before it trusts it |
@@ -33,6 +34,7 @@ mod loops;
 mod memory;
 mod reduce;
 mod target;
+mod together;
 #[cfg(test)]
 mod tests;
 

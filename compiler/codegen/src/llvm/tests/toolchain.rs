@@ -155,32 +155,46 @@ fn code_is_loaded_and_unloaded_by_several_threads() {
     });
 }
 
+/// Additions of some lengths as one launch, each with arguments of its own.
+fn additions(sizes: &[u64]) -> Kernel {
+    let (mut arguments, mut parts) = (Vec::new(), Vec::new());
+    for &n in sizes {
+        let kernel = add(n);
+        let first = arguments.len() as u32;
+        arguments.extend(kernel.arguments);
+        let Body::Loops(loops) = kernel.body else { unreachable!() };
+        let mut exprs = Exprs::default();
+        for (_, expr, dtype) in loops.exprs.iter() {
+            let moved = match expr.clone() {
+                Expr::Load { argument, index, valid } => {
+                    Expr::Load { argument: argument + first, index, valid }
+                }
+                other => other,
+            };
+            exprs.add(moved, dtype);
+        }
+        let mut stages = loops.stages.clone();
+        stages[0].stores[0].argument += first;
+        parts.push(Loops { exprs, stages, ..loops });
+    }
+    Kernel { name: "parts".to_string(), arguments, body: Body::Together(parts) }
+}
+
 #[test]
 fn parts_share_one_launch() {
-    for sizes in [vec![5, 300], vec![20_000, 1, 70, 9_000]] {
-        let (mut arguments, mut parts) = (Vec::new(), Vec::new());
-        for n in sizes {
-            let kernel = add(n);
-            let first = arguments.len() as u32;
-            arguments.extend(kernel.arguments);
-            let Body::Loops(loops) = kernel.body else { unreachable!() };
-            let mut exprs = Exprs::default();
-            for (_, expr, dtype) in loops.exprs.iter() {
-                let moved = match expr.clone() {
-                    Expr::Load { argument, index, valid } => {
-                        Expr::Load { argument: argument + first, index, valid }
-                    }
-                    other => other,
-                };
-                exprs.add(moved, dtype);
-            }
-            let mut stages = loops.stages.clone();
-            stages[0].stores[0].argument += first;
-            parts.push(Loops { exprs, stages, ..loops });
-        }
-        let name = "parts".to_string();
-        check(&Kernel { name, arguments, body: Body::Together(parts) }, 1);
-    }
+    check(&additions(&[5, 300]), 1);
+    check(&additions(&[20_000, 1, 70, 9_000]), 2);
+    check(&additions(&[70, 70, 5, 70]), 3);
+}
+
+#[test]
+fn equal_parts_are_one_function() {
+    let functions = |sizes: &[u64]| {
+        let ir = text(&[additions(sizes)], &options(Isa::detect()), TextKind::Ir).unwrap();
+        ir.matches("define internal").count()
+    };
+    assert_eq!(functions(&[70, 300, 70, 300, 300]), 2);
+    assert_eq!(functions(&[70; 100]), 1);
 }
 
 #[test]
