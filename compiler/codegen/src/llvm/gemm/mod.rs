@@ -61,11 +61,16 @@ pub(crate) fn tiling(isa: Isa, arguments: &[Argument], c: &Contraction) -> Tilin
     Tiling::new(&problem, &machine(isa, c.accumulator))
 }
 
+/// Whether a product and a sum are one instruction.
+fn fuses(isa: Isa, dtype: DType) -> bool {
+    isa != Isa::V2 && dtype.is_float()
+}
+
 fn machine(isa: Isa, dtype: DType) -> Machine {
     Machine {
         vector_bytes: u64::from(isa.vector_bits() / 8),
         registers: u64::from(isa.registers()),
-        fused: isa != Isa::V2,
+        fused: fuses(isa, dtype),
         masks: isa.masks(dtype.size()),
     }
 }
@@ -555,7 +560,7 @@ fn tiles(tiling: &Tiling, roles: &Roles, dtype: DType, isa: Isa, plain: Option<i
                 vectors,
                 lanes: tiling.lanes,
                 dtype,
-                fused: isa != Isa::V2,
+                fused: fuses(isa, dtype),
                 left,
                 right: right * size,
                 right_aligned: !direct,

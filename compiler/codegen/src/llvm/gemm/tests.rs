@@ -8,8 +8,8 @@ use crate::kernel::expr::{BinaryOp, UnaryOp};
 use crate::kernel::{
     Argument, Axis, Body, Contraction, Expr, ExprId, Exprs, Index, Kernel, Store, Term,
 };
-use crate::llvm::Isa;
 use crate::llvm::tests::{self, Random};
+use crate::llvm::{Isa, Options, TextKind, text};
 
 /// A contraction in the making.
 struct Dot {
@@ -273,6 +273,42 @@ fn operands_may_start_where_data_says() {
     let sum = dot.sum();
     let store = dot.store(sum);
     check(&dot.kernel(lhs, rhs, vec![store]), 440);
+}
+
+/// The assembly of each micro-kernel of a kernel.
+fn micro_kernels(kernel: &Kernel, isa: Isa) -> Vec<String> {
+    let options = Options { isa, threads: 1, ..Options::default() };
+    let text = text(std::slice::from_ref(kernel), &options, TextKind::Assembly).unwrap();
+    let starts = text.match_indices("\ntile_").map(|(i, _)| i + 1);
+    let body = |start: usize| text[start..].split(".Lfunc_end").next().unwrap().to_string();
+    starts.map(body).collect()
+}
+
+#[test]
+fn sums_stay_in_registers() {
+    let count = |text: &str, what: &str| text.matches(what).count();
+    let mut spilled = Vec::new();
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::I32] {
+        for m in [1, 2, 3, 4, 5, 6, 1024] {
+            for isa in [Isa::V2, Isa::V3, Isa::V4] {
+                let kernel = product(dtype, &[], (m, 1024, 1024), PLAIN);
+                let tiles = micro_kernels(&kernel, isa);
+                assert!((1..=4).contains(&tiles.len()), "{} micro-kernels", tiles.len());
+                let name = |text: &String| text.lines().next().unwrap().to_string();
+                let bad: Vec<String> =
+                    tiles.iter().filter(|t| t.contains("(%rsp)")).map(name).collect();
+                if !bad.is_empty() {
+                    spilled.push(format!("{isa:?} {dtype} m {m}: {bad:?}"));
+                }
+            }
+        }
+    }
+    assert!(spilled.is_empty(), "{spilled:#?}");
+    // Four steps unrolled and one for the rest, of six rows and four vectors each.
+    let tiles = micro_kernels(&product(DType::F32, &[], (1024, 1024, 1024), PLAIN), Isa::V4);
+    let text = tiles.iter().find(|t| t.starts_with("tile_6x4")).unwrap();
+    assert_eq!(count(text, "vfmadd"), 5 * 24, "{text}");
+    assert_eq!(count(text, "vbroadcastss"), 5 * 6, "{text}");
 }
 
 // --- tilings of the test's choice -----------------------------------------

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The loops over `r` and `v` are unrolled, so that every `acc` is a register, and the
-//! loop over `k` by four. Vectors run along columns; an element of the left factor is
+//! loop over `k` a few times. Vectors run along columns; an element of the left factor is
 //! broadcast to all lanes. Strides are constants of the code, so that all rows are
 //! reached by displacements from one pointer.
 //!
@@ -21,8 +21,11 @@ use kiln_ir::DType;
 
 use super::super::build::{Build, Type, Value, with_lanes};
 
-/// How often the loop over the steps is unrolled.
-const UNROLL: u64 = 4;
+/// How often the loop over the steps is unrolled. Not for integers: LLVM would use that
+/// their additions may be reordered, and run out of registers.
+fn unroll(dtype: DType) -> u64 {
+    if dtype.is_float() { 4 } else { 1 }
+}
 
 /// What one micro-kernel does. Strides are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +38,7 @@ pub(super) struct Tile {
     pub lanes: u64,
     /// The accumulator's type.
     pub dtype: DType,
-    /// Whether a product and a sum round once.
+    /// Whether a product and a sum are one instruction, which rounds once.
     pub fused: bool,
     /// Between rows and between steps of the left factor.
     pub left: (i64, i64),
@@ -98,7 +101,8 @@ impl Tile {
 
         let mask = (self.right_masked || self.sums_masked).then(|| mask(b, self.lanes, live));
         let start = self.start(b, sums, mask, resume);
-        let whole = b.op(Op::And, steps, b.i64(-(UNROLL as i64)));
+        let unroll = unroll(self.dtype);
+        let whole = b.op(Op::And, steps, b.i64(-(unroll as i64)));
         let mut carried = vec![left, right];
         carried.extend(start);
         let turn = |count: u64| {
@@ -117,8 +121,10 @@ impl Tile {
             }
         };
         let zero = b.i64(0);
-        let carried = b.for_each("steps", (zero, whole, UNROLL), carried, turn(UNROLL));
-        let carried = b.for_each("rest", (whole, steps, 1), carried, turn(1));
+        let mut carried = b.for_each("steps", (zero, whole, unroll), carried, turn(unroll));
+        if unroll > 1 {
+            carried = b.for_each("rest", (whole, steps, 1), carried, turn(1));
+        }
         self.finish(b, sums, mask, &carried[2..]);
         b.ret();
         function

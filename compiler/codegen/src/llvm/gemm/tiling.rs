@@ -357,10 +357,10 @@ fn tile(m: u64, columns: u64, machine: &Machine) -> (u64, u64) {
     // Tiles of few rows come first: they are for results of few rows.
     let (flat, tall): (&[(u64, u64)], &[(u64, u64)]) = match (machine.registers, machine.fused) {
         (32.., _) => {
-            (&[(1, 8), (2, 8), (3, 7), (4, 6), (5, 4)], &[(6, 4), (8, 3), (12, 2), (12, 1)])
+            (&[(1, 8), (2, 8), (3, 7), (4, 5), (5, 4)], &[(6, 4), (8, 3), (12, 2), (12, 1)])
         }
-        (_, true) => (&[(1, 8), (2, 5), (3, 3), (4, 3), (5, 2)], &[(6, 2), (12, 1)]),
-        (_, false) => (&[(1, 6), (2, 4), (3, 3)], &[(4, 2), (8, 1)]),
+        (_, true) => (&[(1, 7), (2, 5), (3, 3), (4, 3), (5, 2)], &[(6, 2), (12, 1)]),
+        (_, false) => (&[(1, 6), (2, 4), (3, 2)], &[(4, 2), (8, 1)]),
     };
     if let Some(tile) = flat.iter().find(|t| t.0 == m) {
         return *tile;
@@ -565,7 +565,7 @@ mod tests {
     fn narrow_and_flat_results_get_tiles_that_they_fill() {
         assert_eq!(tile_of(&Tiling::new(&plain(128, 10, 784), &V4)), (12, 1));
         assert_eq!(tile_of(&Tiling::new(&plain(1, 4096, 4096), &V4)), (1, 8));
-        assert_eq!(tile_of(&Tiling::new(&plain(4, 4096, 64), &V4)), (4, 6));
+        assert_eq!(tile_of(&Tiling::new(&plain(4, 4096, 64), &V4)), (4, 5));
         assert_eq!(tile_of(&Tiling::new(&plain(512, 512, 512), &V3)), (6, 2));
         assert_eq!(tile_of(&Tiling::new(&plain(512, 512, 512), &V2)), (4, 2));
     }
