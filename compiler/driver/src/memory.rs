@@ -153,7 +153,7 @@ impl Builder<'_> {
                     step.reads.push(buffer);
                 }
             }
-            if let Some(base) = update {
+            if let Some(base) = update.filter(|_| l + 1 == lowered.launches.len()) {
                 step.update = Some((base, step.writes[0]));
             } else if lowered.launches.len() == 1 {
                 step.may_share = self.may_share(group, &launch.kernel, &values);

@@ -288,7 +288,7 @@ impl Report {
     /// If LLVM fails while the stage is made again for the dump.
     pub fn dump(&self, stage: Stage) -> Result<String, llvm::CompileError> {
         Ok(match stage {
-            Stage::Graph => format!("{:?}", self.traced), // TEXT
+            Stage::Graph => self.traced.to_string(),
             Stage::Fused => self.fused(),
             Stage::Plan => self.plan_text(),
             Stage::Kernel => {
@@ -299,7 +299,7 @@ impl Report {
             Stage::Asm => llvm::text(&self.kernels, &self.code, llvm::TextKind::Assembly)?,
             Stage::Dot => {
                 let groups: Vec<_> = self.fusion.groups.iter().map(|g| g.members.clone()).collect();
-                format!("{groups:?}") // TEXT
+                kiln_ir::dot(&self.graph, Some(&groups))
             }
         })
     }

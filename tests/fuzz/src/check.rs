@@ -44,7 +44,7 @@ pub fn check_seed(seed: u64) -> Result<Tally, String> {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         Err(format!("panic: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?")))
     });
-    checked.map_err(|message| format!("seed {seed} on {isa:?}: {message}\n{:?}", program.graph))
+    checked.map_err(|message| format!("seed {seed} on {isa:?}: {message}\n{}", program.graph))
 }
 
 /// Checks one program on one instruction set.
@@ -53,6 +53,7 @@ pub fn check_seed(seed: u64) -> Result<Tally, String> {
 /// What differed.
 pub fn check(program: &Program, isa: Isa) -> Result<Tally, String> {
     let Program { graph, arguments, exact } = program;
+    kiln_ir::verify(graph).map_err(|e| format!("the program is invalid: {e}"))?;
     let want = kiln_ir::eval(graph, arguments).map_err(|e| e.to_string())?;
 
     let plain = Way { isa, fused: false, threads: 1, donate: false };

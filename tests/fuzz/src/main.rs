@@ -63,17 +63,7 @@ fn main() -> ExitCode {
 }
 
 fn one(seed: u64) -> ExitCode {
-    let program = generate(seed);
-    for node in program.graph.order() {
-        println!(
-            "%{} = {:?} {:?} : {:?}",
-            node.index(),
-            program.graph.op(node),
-            program.graph.operands(node).iter().map(|v| v.node.index()).collect::<Vec<_>>(),
-            program.graph.types(node)
-        );
-    }
-    println!("return {:?}", program.graph.outputs().iter().map(|v| v.node.index()).collect::<Vec<_>>());
+    println!("{}", generate(seed).graph);
     match check_seed(seed) {
         Ok(tally) => {
             println!("{tally:?}");
