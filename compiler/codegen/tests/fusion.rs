@@ -493,3 +493,28 @@ fn chains_of_any_length_lower() {
     let lowered = check(&b, &group, Domain::Small);
     assert!(only(&lowered).name.len() <= 60);
 }
+
+#[test]
+fn shuffles_without_end_go_through_memory() {
+    // Each round doubles the index: after forty it would have 2^40 terms.
+    let mut b = Builder::new();
+    let x = b.parameter("f32[35]");
+    let mut y = x;
+    let mut all = Vec::new();
+    for _ in 0..40 {
+        let grid = b.add(Reshape { shape: shape(&[5, 7]) }, &[y]);
+        let turned = b.add(Transpose { permutation: vec![1, 0] }, &[grid]);
+        let flat = b.add(Reshape { shape: shape(&[35]) }, &[turned]);
+        y = b.add(Binary::Add, &[flat, x]);
+        all.push(y);
+    }
+    let group = b.group(Kind::Map { space: shape(&[35]) }, &all);
+    check(&b, &group, Domain::Small);
+    let group = b.group(Kind::Map { space: shape(&[35]) }, &[y]);
+    let lowered = check(&b, &group, Domain::Small);
+    assert!((2..20).contains(&lowered.launches.len()), "{} launches", lowered.launches.len());
+    // The same before a reduction.
+    let sum = reduce(&mut b, ReduceKind::Sum, y, &[0]);
+    let group = b.group(Kind::Rows { space: shape(&[35]), axes: vec![0] }, &[sum, y]);
+    check(&b, &group, Domain::Small);
+}

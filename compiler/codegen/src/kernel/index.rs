@@ -10,6 +10,7 @@
 //!
 //! ```text
 //! (1024*p0 + p1) / 1024  =  p0            0 <= p1 < 1024
+//! (64*p0 + p1) / 128     =  p0/2          0 <= p1 < 64
 //! d*(x/d) + x%d          =  x
 //! c*((x/c)%b) + x%c      =  x%(b*c)
 //! ```
@@ -157,8 +158,8 @@ impl Index {
         if rest.fits_below(divisor, extents) {
             return whole;
         }
-        // floor((g*x + c) / (g*d)) = floor((x + floor(c/g)) / d)
-        let (x, g) = rest.reduced(divisor);
+        // floor((g*x + c) / (g*d)) = floor(x / d) for 0 <= c < g
+        let (x, g, _) = rest.coarse(divisor, extents);
         let d = divisor / g;
         let term = match x.as_term() {
             Some(Term::Quotient(y, e)) => Term::Quotient(y.clone(), e * d),
@@ -177,16 +178,14 @@ impl Index {
         if rest.fits_below(divisor, extents) {
             return rest;
         }
-        // (g*x + c) % (g*d) = g*((x + floor(c/g)) % d) + c % g
-        let (x, g) = rest.reduced(divisor);
+        // (g*x + c) % (g*d) = g*(x % d) + c for 0 <= c < g
+        let (x, g, fine) = rest.coarse(divisor, extents);
         let d = divisor / g;
-        let term = match x.as_term() {
-            Some(Term::Remainder(y, m)) if m % d == 0 => {
-                return y.remainder(d, extents).scale(g).offset(rest.constant.rem_euclid(g));
-            }
-            _ => Term::Remainder(Box::new(x), d),
+        let coarse = match x.as_term() {
+            Some(Term::Remainder(y, m)) if m % d == 0 => y.remainder(d, extents),
+            _ => Index::term(Term::Remainder(Box::new(x), d)),
         };
-        Index { constant: rest.constant.rem_euclid(g), terms: vec![(term, g)] }
+        coarse.scale(g).add(&fine)
     }
 
     /// `self = divisor * .0 + .1` with a `.1` that is never negative.
@@ -227,11 +226,28 @@ impl Index {
         self.range(extents).1 < limit
     }
 
-    /// `self / g` rounded down, for the greatest `g` that divides `divisor` and every factor.
-    fn reduced(&self, divisor: i64) -> (Index, i64) {
-        let g = self.terms.iter().fold(divisor, |g, &(_, f)| gcd(g, f.abs()));
-        let terms = self.terms.iter().map(|(t, f)| (t.clone(), f / g)).collect();
-        (Index { constant: self.constant.div_euclid(g), terms }, g)
+    /// `self = .1 * .0 + .2` with `.2` in `0..(.1)`, for the greatest such `.1` that
+    /// divides `divisor`. The index is not negative.
+    fn coarse(&self, divisor: i64, extents: &Extents) -> (Index, i64, Index) {
+        let mut steps: Vec<i64> = self.terms.iter().map(|(_, f)| gcd(divisor, f.abs())).collect();
+        steps.sort_unstable_by(|a, b| b.cmp(a));
+        steps.dedup();
+        for g in steps {
+            let mut coarse = Index::constant(self.constant.div_euclid(g));
+            let mut fine = Index::constant(self.constant.rem_euclid(g));
+            for (term, factor) in &self.terms {
+                if factor % g == 0 {
+                    coarse.push(term.clone(), factor / g);
+                } else {
+                    fine.push(term.clone(), *factor);
+                }
+            }
+            let (low, high) = fine.range(extents);
+            if low >= 0 && high < g {
+                return (coarse, g, fine);
+            }
+        }
+        (self.clone(), 1, Index::default())
     }
 
     /// The term, if the index is nothing else.
@@ -326,6 +342,15 @@ impl Index {
             }
         }
         Some(coefficient)
+    }
+
+    /// How many terms it takes to write the index down.
+    pub fn size(&self) -> usize {
+        let inside = self.terms.iter().map(|(term, _)| match term {
+            Term::Quotient(x, _) | Term::Remainder(x, _) => x.size(),
+            Term::Axis(_) | Term::Dynamic(..) => 0,
+        });
+        self.terms.len() + inside.sum::<usize>()
     }
 
     /// Whether the value can change along an axis.

@@ -15,11 +15,16 @@ use super::{Buffers, LowerError, Lowered, name};
 use crate::kernel::index::{Extents, delinearize, linearize};
 use crate::kernel::{Axis, Body, Contraction, Expr, Exprs, Index, Lanes, Loops, Stage, Store};
 
-pub(crate) fn lower(graph: &Graph, group: &Group, dot: NodeId) -> Result<Lowered, LowerError> {
+pub(crate) fn lower(
+    graph: &Graph,
+    group: &Group,
+    dot: NodeId,
+    early: &[Value],
+) -> Result<Lowered, LowerError> {
     let Form::Contraction(dims) = graph.op(dot).lower() else {
         return Err(LowerError::form(graph, dot));
     };
-    let buffers = Buffers::new(graph, group);
+    let buffers = Buffers::new(graph, group, early);
     let result = Value { node: dot, result: 0 };
     let ty = graph.ty(result);
     if ty.elements() == 0 {

@@ -9,7 +9,9 @@
 //! Where a pad or a concatenation chooses between operands, each is evaluated under
 //! the condition that it is the one chosen: its loads touch memory only there.
 //!
-//! The walk keeps its own stack: a chain of any length lowers.
+//! The walk keeps its own stack: a chain of any length lowers. Views that shuffle axes
+//! can double an index each time; where one has grown beyond [`LONGEST`], evaluation
+//! stops and names the value, which is then computed into a temporary first.
 
 use hashbrown::{HashMap, HashSet};
 use kiln_ir::form::{Generate, View};
@@ -23,6 +25,10 @@ use super::scalar;
 use crate::kernel::expr::BinaryOp;
 use crate::kernel::index::{Extents, delinearize, linearize};
 use crate::kernel::{Combine, Expr, ExprId, Exprs, Index, Term};
+
+/// Terms of an index map from which on a value is better read from memory than
+/// computed at such an index.
+const LONGEST: usize = 256;
 
 /// One index for each axis of a value, by number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -172,8 +178,11 @@ impl<'g> Evaluator<'g> {
             let zero = Scalar::zero(graph.ty(key.value).dtype);
             return Ok(Step::Ready(self.exprs.constant(zero)));
         }
-        if !self.members.contains(&node) {
+        if self.arguments.contains_key(&key.value) || !self.members.contains(&node) {
             return self.input(key).map(Step::Ready);
+        }
+        if self.maps[key.map.0 as usize].iter().map(Index::size).sum::<usize>() > LONGEST {
+            return Err(LowerError::long(graph, key.value));
         }
         let operands = graph.operands(node);
         let form = graph.op(node).lower();

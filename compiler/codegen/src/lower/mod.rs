@@ -77,11 +77,18 @@ pub struct LowerError {
     op: &'static str,
     node: NodeId,
     message: &'static str,
+    /// Not a fault: the value whose index has become too long.
+    long: Option<Value>,
 }
 
 impl LowerError {
     fn new(graph: &Graph, node: NodeId, message: &'static str) -> LowerError {
-        LowerError { op: graph.op(node).name(), node, message }
+        LowerError { op: graph.op(node).name(), node, message, long: None }
+    }
+
+    fn long(graph: &Graph, value: Value) -> LowerError {
+        let message = "depends on a reduction by an index that is too long";
+        LowerError { long: Some(value), ..LowerError::new(graph, value.node, message) }
     }
 
     fn form(graph: &Graph, node: NodeId) -> LowerError {
@@ -111,13 +118,67 @@ impl LowerError {
 /// # Errors
 /// If the group does not keep what groups promise.
 pub fn lower(graph: &Graph, group: &Group) -> Result<Lowered, LowerError> {
-    match &group.kind {
-        Kind::Alias => Ok(Lowered::default()),
-        Kind::Map { space } => map(graph, group, space),
-        Kind::Rows { space, axes } => rows::lower(graph, group, space, axes),
-        Kind::Contraction { dot } => contraction::lower(graph, group, *dot),
-        Kind::Update { node } => update::lower(graph, group, *node),
-        Kind::Together { parts } => together(graph, group, parts),
+    // Values that are computed first, each into a temporary, because the index at which
+    // they are needed has become too long. Each is a group of its own, which may need
+    // others first.
+    let mut early: Vec<Value> = Vec::new();
+    let mut lowered = attempt(graph, group, &mut early)?;
+    let mut before = Vec::new();
+    for i in 0.. {
+        let Some(&value) = early.get(i) else { break };
+        let kind = Kind::Map { space: graph.ty(value).shape.clone() };
+        let part = Group { members: group.members.clone(), roots: vec![value], kind };
+        before.push((value, attempt(graph, &part, &mut early)?.launches));
+    }
+    let place = |value: Value| group.members.iter().position(|&n| n == value.node);
+    before.sort_by_key(|(value, _)| place(*value));
+    let first = lowered.temporaries.len();
+    let temporary = |value| early.iter().position(|&e| e == value).map(|t| first + t);
+    let mut launches: Vec<Launch> = before.into_iter().flat_map(|(_, launches)| launches).collect();
+    for launch in &mut launches {
+        rename(launch, |_, value| temporary(value));
+    }
+    for mut launch in lowered.launches {
+        // A root may be early too: then it is copied from there to its own buffer.
+        rename(&mut launch, |writes, value| temporary(value).filter(|_| !writes));
+        launches.push(launch);
+    }
+    for &value in &early {
+        let ty = graph.ty(value);
+        lowered.temporaries.push(Temporary { dtype: ty.dtype, elements: ty.elements() as u64 });
+    }
+    Ok(Lowered { launches, temporaries: lowered.temporaries })
+}
+
+/// Passes temporaries instead of values where `f` of (whether it is written, the value)
+/// names one.
+fn rename(launch: &mut Launch, f: impl Fn(bool, Value) -> Option<usize>) {
+    for (operand, argument) in launch.arguments.iter_mut().zip(&launch.kernel.arguments) {
+        if let Operand::Value(value) = *operand
+            && let Some(t) = f(argument.writes, value)
+        {
+            *operand = Operand::Temporary(t);
+        }
+    }
+}
+
+/// Lowers a group that may read `early` values, to which it adds those it turns out to need.
+fn attempt(graph: &Graph, group: &Group, early: &mut Vec<Value>) -> Result<Lowered, LowerError> {
+    loop {
+        let lowered = match &group.kind {
+            Kind::Alias => Ok(Lowered::default()),
+            Kind::Map { space } => map(graph, group, space, early),
+            Kind::Rows { space, axes } => rows::lower(graph, group, space, axes, early),
+            Kind::Contraction { dot } => contraction::lower(graph, group, *dot, early),
+            Kind::Update { node } => update::lower(graph, group, *node, early),
+            Kind::Together { parts } => together(graph, group, parts),
+        };
+        match lowered {
+            Err(LowerError { long: Some(value), .. }) if !early.contains(&value) => {
+                early.push(value);
+            }
+            other => return other,
+        }
     }
 }
 
@@ -130,8 +191,9 @@ struct Buffers<'g> {
 }
 
 impl<'g> Buffers<'g> {
-    fn new(graph: &'g Graph, group: &Group) -> Buffers<'g> {
-        let inputs = group.inputs(graph);
+    fn new(graph: &'g Graph, group: &Group, early: &[Value]) -> Buffers<'g> {
+        let mut inputs = group.inputs(graph);
+        inputs.extend(early.iter().filter(|value| group.roots != [**value]));
         Buffers { graph, inputs, roots: group.roots.clone(), temporaries: Vec::new() }
     }
 
@@ -187,8 +249,13 @@ fn over_points(shape: &[usize]) -> (Vec<Index>, Vec<u64>) {
 }
 
 /// A group of pointwise members: one point for each element.
-fn map(graph: &Graph, group: &Group, space: &Shape) -> Result<Lowered, LowerError> {
-    let buffers = Buffers::new(graph, group);
+fn map(
+    graph: &Graph,
+    group: &Group,
+    space: &Shape,
+    early: &[Value],
+) -> Result<Lowered, LowerError> {
+    let buffers = Buffers::new(graph, group, early);
     if space.elements() == 0 {
         return Ok(Lowered::default());
     }

@@ -20,7 +20,7 @@
 //! again, from elements that are still in a cache.
 
 use hashbrown::HashMap;
-use kiln_ir::{Graph, Shape};
+use kiln_ir::{Graph, Shape, Value};
 use kiln_opt::group::Group;
 
 use super::evaluate::{Evaluator, Found, Rows};
@@ -70,8 +70,9 @@ pub(crate) fn lower(
     group: &Group,
     space: &Shape,
     axes: &[usize],
+    early: &[Value],
 ) -> Result<Lowered, LowerError> {
-    let mut buffers = Buffers::new(graph, group);
+    let mut buffers = Buffers::new(graph, group, early);
     let Some(program) = program(&buffers, group, space, axes)? else {
         return Ok(Lowered::default());
     };

@@ -4,7 +4,7 @@
 //! operand that is updated is no argument: the plan has put its bytes in the root's
 //! buffer, by sharing it or by a copy.
 
-use kiln_ir::{Form, Graph, NodeId};
+use kiln_ir::{Form, Graph, NodeId, Value};
 use kiln_opt::group::Group;
 
 use super::evaluate::Evaluator;
@@ -12,11 +12,16 @@ use super::{Buffers, LowerError, Lowered, name, over_points};
 use crate::kernel::index::{Extents, linearize};
 use crate::kernel::{Body, Index, Lanes, Loops, Stage, Store};
 
-pub(crate) fn lower(graph: &Graph, group: &Group, node: NodeId) -> Result<Lowered, LowerError> {
+pub(crate) fn lower(
+    graph: &Graph,
+    group: &Group,
+    node: NodeId,
+    early: &[Value],
+) -> Result<Lowered, LowerError> {
     if !matches!(graph.op(node).lower(), Form::Update) {
         return Err(LowerError::form(graph, node));
     }
-    let buffers = Buffers::new(graph, group);
+    let buffers = Buffers::new(graph, group, early);
     let operands = graph.operands(node);
     let (field, update) = (&graph.ty(operands[0]).shape, &graph.ty(operands[1]).shape);
     if update.elements() == 0 {
