@@ -12,7 +12,6 @@
 
 pub mod interpret;
 pub mod kernel;
-#[allow(unsafe_code)]
 pub mod llvm;
 pub mod lower;
 pub mod math;

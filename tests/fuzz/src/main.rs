@@ -9,6 +9,8 @@
 //! with 1 if there was one. Without `--seed`, seeds follow from the clock, so that
 //! every run tries other programs; the first is printed.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 

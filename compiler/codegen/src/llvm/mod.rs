@@ -23,6 +23,8 @@
 //! anywhere: the bits of a result are those that kernel IR defines, on every level of
 //! instructions.
 
+#![allow(unsafe_code)]
+
 mod arithmetic;
 mod build;
 mod compile;
