@@ -354,7 +354,8 @@ impl<'c> Emitter<'_, 'c> {
         let value = self.to_memory(dtype, value);
         match mask {
             None => {
-                let align = if streaming { align * lanes(value) } else { align };
+                // Arguments start on a line, so no vector is known to be aligned further.
+                let align = if streaming { (align * lanes(value)).min(64) } else { align };
                 b.store(value, ptr, align, streaming);
             }
             Some(mask) => {

@@ -329,6 +329,30 @@ fn starts_known_at_run_time() {
 }
 
 #[test]
+fn gathers_with_wide_indices() {
+    // A start that may be anything needs 64 bits to each lane's index.
+    let n = 50;
+    let mut b = Builder::new();
+    b.stage(1);
+    let a = b.read(DType::F32, 4 * n);
+    let start = b.read(DType::I64, 1);
+    let s = b.load(start, Index::default());
+    let index = point(0).scale(3).add(&Index::term(Term::Dynamic(s, 0, 1 << 40)));
+    let extents = Extents { points: vec![n], inner: 1, ..Extents::default() };
+    let x = b.load(a, index.clone());
+    let y = b.load(a, index.quotient(2, &extents));
+    let number = b.exprs.index(index.remainder(5, &extents));
+    b.store(n, point(0), x);
+    b.store(n, point(0), y);
+    b.store(n, point(0), number);
+    let kernel = b.kernel(&[n], Lanes::Points);
+    let mut random = Random(1);
+    let mut inputs: Vec<Buffer> = kernel.arguments.iter().map(|a| random.buffer(a)).collect();
+    inputs[1].elements[0] = 41;
+    check_on(&kernel, &inputs);
+}
+
+#[test]
 fn no_points_is_one_point() {
     let mut b = Builder::new();
     b.stage(1);
