@@ -8,7 +8,8 @@
 //! |---|---|
 //! | `evaluate` | the value of a node at an index, as an expression |
 //! | `scalar` | what an elementwise op means for one element |
-//! | `rows` | reductions: stages, slots, kept rows |
+//! | `rows` | reductions: stages and slots |
+//! | `keep` | what a stage keeps for later ones of its row |
 //! | `split` | long reductions over few rows, in chunks |
 //! | `contraction` | sums of products with prologue and epilogue |
 //! | `update` | a box written into a buffer that holds the rest |
@@ -17,6 +18,7 @@
 mod contraction;
 mod evaluate;
 mod finish;
+mod keep;
 mod rows;
 mod scalar;
 mod split;

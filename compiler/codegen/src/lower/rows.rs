@@ -15,26 +15,19 @@
 //! The order of each reduction follows from the space and the reduced axes alone
 //! ([`lanes`], [`Tree::of`]), so fused and unfused programs agree to the bit.
 //!
-//! Kept: values that cost more than [`EXPENSIVE`] operations and are needed again
-//! in a later stage, while the rows fit [`KEPT_BYTES`]; cheaper ones are computed
-//! again, from elements that are still in a cache.
+//! What a later stage needs again is kept or computed again: see `keep`.
 
 use hashbrown::HashMap;
 use kiln_ir::{Graph, Shape, Value};
 use kiln_opt::group::Group;
 
 use super::evaluate::{Evaluator, Found, Rows};
+use super::keep::Keep;
 use super::{Buffers, LowerError, Lowered, name, split};
-use crate::kernel::expr::{BinaryOp, UnaryOp};
 use crate::kernel::index::{Extents, delinearize, linearize};
 use crate::kernel::{
-    Axis, Body, Combine, Expr, ExprId, Exprs, Index, KEPT_BYTES, Lanes, Loops, Reduction, Stage,
-    Store, Tree,
+    Axis, Body, Combine, Expr, ExprId, Exprs, Index, Lanes, Loops, Reduction, Stage, Store, Tree,
 };
-
-/// Operations from which on a value is kept rather than computed again. Keeping
-/// costs a store and a load per element, and cache space.
-const EXPENSIVE: u32 = 10;
 
 /// Which axis vector lanes run along in reductions of `space` along `axes`: the one
 /// whose elements are neighbours in memory.
@@ -200,41 +193,51 @@ impl Program {
 
 /// The program as one list of stages.
 fn stages(program: Program) -> Loops {
-    let depth = program.depth();
+    let (exprs, depth) = (&program.exprs, program.depth());
+    let level = |s: &Store| program.levels[s.value.0 as usize];
+    let count = program.wide.iter().map(|s| level(s) + 1).max().unwrap_or(0).max(depth);
+    // A wide root is stored by the last stage that reads rows from memory, not by the
+    // first that could: its buffer may be that of an input, which must have been read.
+    let last_read = (0..count).rev().find(|&l| {
+        let reductions = program.reductions_at(l).map(|(_, found)| found.value);
+        let stores = program.wide.iter().filter(|s| level(s) == l).map(|s| s.value);
+        reads_rows(exprs, reductions.chain(stores))
+    });
     let tree = Tree::of(program.inner, program.lanes);
-    let mut stages: Vec<Stage> = (0..depth)
-        .map(|level| {
-            let reductions = program.reductions_at(level).map(|(slot, found)| Reduction {
-                combine: found.combine,
-                value: found.value,
-                slot,
-                tree,
-            });
-            Stage { reductions: reductions.collect(), ..Stage::new(program.inner) }
+    let stages: Vec<Stage> = (0..count)
+        .map(|number| {
+            let reduction = |(slot, found): (u32, &Found)| {
+                let (combine, value) = (found.combine, found.value);
+                Reduction { combine, value, slot, tree }
+            };
+            let at = |s: &&Store| level(s).max(last_read.unwrap_or(0)) == number;
+            Stage {
+                reductions: program.reductions_at(number).map(reduction).collect(),
+                stores: program.wide.iter().filter(at).cloned().collect(),
+                ..Stage::new(program.inner)
+            }
         })
         .collect();
 
-    // A wide root is stored by the last stage that reads rows from memory, not by the
-    // first that could: its buffer may be that of an input, which must have been read.
-    let level = |s: &Store| program.levels[s.value.0 as usize];
-    let wide = program.wide.iter().map(level).max().map_or(0, |l| l + 1);
-    let last_read = (0..depth).rev().find(|&l| {
-        let roots = program.reductions_at(l).map(|(_, found)| found.value);
-        reads_rows(&program.exprs, roots)
-    });
-    let full = depth.max(wide);
-    stages.resize(full as usize, Stage::new(program.inner));
-    let late: Vec<ExprId> =
-        program.wide.iter().filter(|s| level(s) >= depth).map(|s| s.value).collect();
-    let last_read = match reads_rows(&program.exprs, late) {
-        true => full.saturating_sub(1),
-        false => last_read.unwrap_or(0),
+    let keep = match program.lanes {
+        Lanes::Inner => Keep::choose(exprs, &stages, program.inner),
+        Lanes::Points => Keep::default(),
     };
-    for store in &program.wide {
-        stages[level(store).max(last_read) as usize].stores.push(store.clone());
+    let mut to = Exprs::default();
+    let mut placed: Vec<Stage> = stages
+        .into_iter()
+        .enumerate()
+        .map(|(number, stage)| {
+            let known = keep.known(number, exprs, &mut to);
+            let stage = Stage { keeps: keep.filled(number), ..stage };
+            place(exprs, &mut to, &known, &stage)
+        })
+        .collect();
+    if !program.narrow.is_empty() {
+        let stage = Stage { stores: program.narrow, ..Stage::new(1) };
+        placed.push(place(exprs, &mut to, &HashMap::new(), &stage));
     }
-    if program.lanes == Lanes::Inner { keep(&program, &mut stages) } else { Keeping::default() }
-        .finish(program, stages)
+    Loops { points: program.points, lanes: program.lanes, exprs: to, stages: placed }
 }
 
 /// Whether evaluating `roots` loads elements that change along a row.
@@ -244,97 +247,6 @@ fn reads_rows(exprs: &Exprs, roots: impl IntoIterator<Item = ExprId>) -> bool {
         reached[id.0 as usize]
             && matches!(expr, Expr::Load { index, .. } if index.depends_on(Axis::Inner))
     })
-}
-
-/// Which values earlier stages keep for later ones.
-#[derive(Default)]
-struct Keeping {
-    /// Expression, array number, and the stage that fills it.
-    kept: Vec<(ExprId, usize)>,
-}
-
-/// Decides what to keep: for each stage, the outermost expensive values that an
-/// earlier stage has computed.
-fn keep(program: &Program, stages: &mut [Stage]) -> Keeping {
-    let exprs = &program.exprs;
-    let varying = exprs.varying();
-    let cost = costs(exprs, &varying);
-    let mut keeping = Keeping::default();
-    let mut room = KEPT_BYTES;
-    let mut computed: Vec<Vec<bool>> = Vec::new();
-    for stage in stages.iter() {
-        let mut reached = vec![false; exprs.len()];
-        stage.for_each_root(|e| reached[e.0 as usize] = true);
-        for i in (0..exprs.len()).rev() {
-            let id = ExprId(i as u32);
-            if !reached[i] {
-                continue;
-            }
-            if varying[i] && cost[i] >= EXPENSIVE {
-                if keeping.kept.iter().any(|&(e, _)| e == id) {
-                    continue;
-                }
-                let bytes = program.inner * exprs.dtype(id).size() as u64;
-                let earlier = computed.iter().position(|c| c[i]);
-                if let (Some(earlier), true) = (earlier, bytes <= room) {
-                    room -= bytes;
-                    keeping.kept.push((id, earlier));
-                    continue;
-                }
-            }
-            exprs.get(id).for_each_operand(|o| reached[o.0 as usize] = true);
-        }
-        computed.push(reached);
-    }
-    keeping
-}
-
-/// Roughly how many operations each value costs per step, counting shared ones
-/// every time; loads and what does not change along the row are free.
-fn costs(exprs: &Exprs, varying: &[bool]) -> Vec<u32> {
-    let mut costs = vec![0u32; exprs.len()];
-    for (id, expr, _) in exprs.iter().filter(|(id, ..)| varying[id.0 as usize]) {
-        let mut cost = match expr {
-            Expr::Binary(BinaryOp::Div | BinaryOp::Rem, ..) | Expr::Unary(UnaryOp::Sqrt, _) => 4,
-            Expr::Load { .. } | Expr::Index(_) => 0,
-            _ => 1,
-        };
-        expr.for_each_operand(|o| cost = u32::min(1 << 16, cost + costs[o.0 as usize]));
-        costs[id.0 as usize] = cost;
-    }
-    costs
-}
-
-impl Keeping {
-    /// Rewrites the stages: filled arrays in the stage that computes the value, reads
-    /// of them in later ones, and the roots that have one element for each row last.
-    fn finish(self, program: Program, stages: Vec<Stage>) -> Loops {
-        let from = &program.exprs;
-        let mut exprs = Exprs::default();
-        let mut result = Vec::new();
-        for (number, stage) in stages.into_iter().enumerate() {
-            let mut known = HashMap::new();
-            let arrays: Vec<u32> = (0..self.kept.len() as u32).collect();
-            for (&k, &(e, filler)) in arrays.iter().zip(&self.kept) {
-                if filler < number {
-                    known.insert(e, exprs.add(Expr::Kept(k), from.dtype(e)));
-                }
-            }
-            let fills: Vec<(u32, ExprId)> = arrays
-                .iter()
-                .zip(&self.kept)
-                .filter(|(_, (_, filler))| *filler == number)
-                .map(|(&k, &(e, _))| (k, e))
-                .collect();
-            let stage = Stage { keeps: fills, ..stage };
-            result.push(place(from, &mut exprs, &known, &stage));
-        }
-        if !program.narrow.is_empty() {
-            let stage = Stage { stores: program.narrow, ..Stage::new(1) };
-            result.push(place(from, &mut exprs, &HashMap::new(), &stage));
-        }
-        Loops { points: program.points, lanes: program.lanes, exprs, stages: result }
-    }
 }
 
 /// A stage over expressions of `from` as one over `to`, where `known` says which
