@@ -8,7 +8,9 @@
 //! |---|---|
 //! | `target` | instruction sets, target machines |
 //! | `build` | LLVM instructions on values that may be scalars or vectors |
+//! | `flow` | functions, branches and loops |
 //! | `arithmetic` | what primitive functions become |
+//! | `convert` | conversions between element types |
 //! | `expr` | expressions at a place: the part shared by all bodies |
 //! | `memory` | index maps as addresses, loads and stores |
 //! | `reduce` | accumulators in the order of a tree |
@@ -28,8 +30,10 @@
 mod arithmetic;
 mod build;
 mod compile;
+mod convert;
 mod elf;
 mod expr;
+mod flow;
 mod gemm;
 mod load;
 mod loops;
