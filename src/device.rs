@@ -14,7 +14,7 @@ use kiln_runtime::{PoolStats, RunStats, TransferStats};
 
 use crate::config::config;
 use crate::lazy::{self, Lazy};
-use crate::tensor::Repr;
+use crate::tensor::{HostData, Repr};
 use crate::{DeviceErrorKind, Error, ErrorKind, HostArray, Tensor, Tree};
 
 /// A device: where arrays live and programs run.
@@ -106,8 +106,8 @@ pub fn memory_stats() -> Result<PoolStats, Error> {
 }
 
 /// Copies host data to the device.
-pub(crate) fn put(literal: &Literal, cause: Cause) -> Result<Array, Error> {
-    device()?.put(literal.ty(), literal.bytes(), cause).map_err(|e| error(&e))
+pub(crate) fn put(data: &(impl HostData + ?Sized), cause: Cause) -> Result<Array, Error> {
+    device()?.put_with(&data.ty(), cause, |bytes| data.write(bytes)).map_err(|e| error(&e))
 }
 
 /// Copies an array to the host: a transfer.
@@ -139,13 +139,15 @@ pub fn device_put<T: Tree>(tree: T) -> Result<T, Error> {
             Some(array) => Tensor::array(array),
             None => leaf.clone(),
         },
-        Repr::Scalar(scalar) => match put(&Literal::scalar(*scalar), Cause::Explicit) {
-            Ok(array) => Tensor::array(array),
-            Err(error) => {
-                failure.get_or_insert(error);
-                leaf.clone()
+        Repr::Scalar(scalar) => {
+            match put(&HostArray::from_literal(Literal::scalar(*scalar)), Cause::Explicit) {
+                Ok(array) => Tensor::array(array),
+                Err(error) => {
+                    failure.get_or_insert(error);
+                    leaf.clone()
+                }
             }
-        },
+        }
         _ => leaf.clone(),
     });
     failure.map_or(Ok(put), Err)

@@ -268,6 +268,27 @@ impl Device {
         Ok(array)
     }
 
+    /// Like [`Device::put`], for host data that `write` puts in place: no copy of it
+    /// is made on the way.
+    ///
+    /// # Errors
+    /// If the pool is full.
+    pub fn put_with(
+        &self,
+        ty: &Type,
+        cause: Cause,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Result<Array, Error> {
+        let bytes = ty.bytes();
+        let handle = self.allocate(bytes as u64, End::High, || format!("an array of {ty}"))?;
+        // SAFETY: a fresh buffer of at least that many bytes that nobody else knows,
+        // and that no pending run touches: see `Store::deferred`. Pages of the pool
+        // always hold bytes: zeros, or what was there before.
+        write(unsafe { std::slice::from_raw_parts_mut(handle.slot().start, bytes) });
+        self.count_transfer_in(bytes, cause);
+        Ok(Array::new(ty.clone(), handle))
+    }
+
     /// Copies several host arrays to the device as one transfer.
     ///
     /// # Errors

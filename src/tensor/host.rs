@@ -119,19 +119,8 @@ impl Tensor {
     pub fn from_slice<T: HostElement>(data: &[T], shape: impl Into<Shape>) -> Tensor {
         let (at, shape) = (At::caller(), shape.into());
         match check_count(data.len(), &shape) {
-            Ok(()) => Tensor::from_literal(Literal::from_slice(shape, data), at),
+            Ok(()) => Tensor::from_host(&Shaped(data, shape), at),
             Err(error) => Tensor::poisoned(kiln_trace::fail(error.with_op("from_slice"), at)),
-        }
-    }
-
-    /// Host data on the device, or as a constant of the open trace.
-    pub(crate) fn from_literal(literal: Literal, at: At) -> Tensor {
-        if kiln_trace::is_open() {
-            return Tensor::constant(literal, at);
-        }
-        match device::put(&literal, device::Cause::Explicit) {
-            Ok(array) => Tensor::array(array),
-            Err(error) => Tensor::poisoned(kiln_trace::fail(error, at)),
         }
     }
 
@@ -214,18 +203,35 @@ impl Tensor {
     }
 }
 
-/// Host containers of elements.
-trait HostData {
+/// Host data: a type, and bytes written in place.
+pub(crate) trait HostData {
     fn ty(&self) -> Type;
-    fn literal(&self) -> Literal;
+    /// Writes the bytes of the array, row-major and little-endian.
+    fn write(&self, bytes: &mut [u8]);
 }
 
 impl<T: HostElement> HostData for [T] {
     fn ty(&self) -> Type {
         Type::new(T::DTYPE, [self.len()])
     }
-    fn literal(&self) -> Literal {
-        Literal::from_slice([self.len()], self)
+    fn write(&self, bytes: &mut [u8]) {
+        // The size is a constant of `T`: this loop is a copy.
+        let size = const { T::DTYPE.size() };
+        for (bytes, x) in bytes.chunks_exact_mut(size).zip(self) {
+            bytes.copy_from_slice(&x.to_bits64().to_le_bytes()[..size]);
+        }
+    }
+}
+
+/// Elements in row-major order with their shape, which has as many.
+struct Shaped<'a, T>(&'a [T], Shape);
+
+impl<T: HostElement> HostData for Shaped<'_, T> {
+    fn ty(&self) -> Type {
+        Type::new(T::DTYPE, self.1.clone())
+    }
+    fn write(&self, bytes: &mut [u8]) {
+        self.0.write(bytes);
     }
 }
 
@@ -233,8 +239,8 @@ impl<T: HostElement, const N: usize, const M: usize> HostData for [[T; M]; N] {
     fn ty(&self) -> Type {
         Type::new(T::DTYPE, [N, M])
     }
-    fn literal(&self) -> Literal {
-        Literal::from_slice([N, M], self.as_flattened())
+    fn write(&self, bytes: &mut [u8]) {
+        self.as_flattened().write(bytes);
     }
 }
 
@@ -242,8 +248,8 @@ impl<T: HostElement, const N: usize, const M: usize, const K: usize> HostData fo
     fn ty(&self) -> Type {
         Type::new(T::DTYPE, [N, M, K])
     }
-    fn literal(&self) -> Literal {
-        Literal::from_slice([N, M, K], self.as_flattened().as_flattened())
+    fn write(&self, bytes: &mut [u8]) {
+        self.as_flattened().as_flattened().write(bytes);
     }
 }
 
@@ -251,8 +257,24 @@ impl HostData for HostArray {
     fn ty(&self) -> Type {
         HostArray::ty(self).clone()
     }
-    fn literal(&self) -> Literal {
-        self.literal.clone()
+    fn write(&self, bytes: &mut [u8]) {
+        bytes.copy_from_slice(self.bytes());
+    }
+}
+
+impl Tensor {
+    /// Host data on the device, or as a constant of the open trace.
+    pub(crate) fn from_host(data: &(impl HostData + ?Sized), at: At) -> Tensor {
+        if kiln_trace::is_open() {
+            let ty = data.ty();
+            let mut bytes = vec![0; ty.bytes()];
+            data.write(&mut bytes);
+            return Tensor::constant(Literal::from_bytes(ty, &bytes), at);
+        }
+        match device::put(data, device::Cause::Explicit) {
+            Ok(array) => Tensor::array(array),
+            Err(error) => Tensor::poisoned(kiln_trace::fail(error, at)),
+        }
     }
 }
 
@@ -263,7 +285,7 @@ macro_rules! host_data {
             #[track_caller]
             fn from(host: $t) -> Tensor {
                 let $x = &host;
-                Tensor::from_literal(HostData::literal(&$data), At::caller())
+                Tensor::from_host(&$data, At::caller())
             }
         }
 
@@ -285,11 +307,14 @@ macro_rules! host_data {
             }
             fn feed(self, arguments: &mut Arguments) {
                 let $x = &self;
-                arguments.host(&HostData::literal(&$data));
+                arguments.host(&$data);
             }
         }
     )*};
 }
+
+#[cfg(feature = "ndarray")]
+pub(crate) use host_data;
 
 host_data! {
     [T: HostElement] Vec<T> => |x| x[..];

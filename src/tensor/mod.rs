@@ -29,6 +29,9 @@ mod reduce;
 use std::sync::{Arc, LazyLock};
 
 pub(crate) use apply::lift;
+pub(crate) use host::HostData;
+#[cfg(feature = "ndarray")]
+pub(crate) use host::host_data;
 pub use host::{HostArray, HostElement};
 pub use index::{At as IndexUpdate, Index, TensorIndex};
 use kiln_trace::Traced;

@@ -5,12 +5,12 @@
 
 use std::cell::RefCell;
 
-use kiln_ir::{Literal, ParameterInfo, Type};
+use kiln_ir::{ParameterInfo, Type};
 use kiln_trace::Trace;
 
 use super::key::Passing;
 use super::{Feed, KeyWriter, Tree, Walk};
-use crate::tensor::Repr;
+use crate::tensor::{HostData, Repr};
 use crate::{Error, Tensor, device};
 
 /// The leaves of a call's arguments.
@@ -37,8 +37,8 @@ impl Arguments {
 
     /// Host data, put on the device for the call: a transfer that the program did
     /// not spell out.
-    pub(crate) fn host(&mut self, literal: &Literal) {
-        match device::put(literal, device::Cause::Implicit) {
+    pub(crate) fn host(&mut self, data: &(impl HostData + ?Sized)) {
+        match device::put(data, device::Cause::Implicit) {
             Ok(array) => self.borrowed(Tensor::array(array)),
             Err(error) => _ = self.error.get_or_insert(error),
         }

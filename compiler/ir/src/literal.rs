@@ -194,7 +194,9 @@ macro_rules! element {
     ($($t:ty, $d:ident, |$x:ident| $to:expr, |$b:ident| $from:expr;)*) => {$(
         impl Element for $t {
             const DTYPE: DType = DType::$d;
+            #[inline]
             fn to_bits64(self) -> u64 { let $x = self; $to }
+            #[inline]
             fn from_bits64($b: u64) -> Self { $from }
         }
     )*};
@@ -259,7 +261,7 @@ impl Literal {
         let ty = Type::new(T::DTYPE, shape);
         assert_eq!(data.len(), ty.elements(), "element count of a literal of type {ty}");
         // The size is a constant of `T`: this loop is a copy.
-        let size = T::DTYPE.size();
+        let size = const { T::DTYPE.size() };
         let mut bytes = vec![0; data.len() * size];
         for (bytes, x) in bytes.chunks_exact_mut(size).zip(data) {
             bytes.copy_from_slice(&x.to_bits64().to_le_bytes()[..size]);
@@ -302,7 +304,7 @@ impl Literal {
 
     /// The elements as a vector of their Rust type, or `None` if `T` is another type.
     pub fn to_vec<T: Element>(&self) -> Option<Vec<T>> {
-        let size = T::DTYPE.size();
+        let size = const { T::DTYPE.size() };
         let element = |bytes: &[u8]| {
             let mut word = [0; 8];
             word[..size].copy_from_slice(bytes);
