@@ -303,21 +303,21 @@ impl<'g> Evaluator<'g> {
         Ok(self.exprs.add(Expr::Load { argument, index, valid: key.valid }, ty.dtype))
     }
 
-    /// `low <= index < high`; nothing when that always holds.
+    /// `low <= index < high`; nothing when that always holds. In 32 bits where the index
+    /// fits, which is twice the lanes.
     fn within(&mut self, index: &Index, low: i64, high: i64) -> Option<ExprId> {
         let (least, most) = index.range(&self.extents);
+        let narrow = [least, most, high].iter().all(|&i| i32::try_from(i).is_ok());
+        let dtype = if narrow { DType::I32 } else { DType::I64 };
         let x = &mut self.exprs;
-        let mut inside = None;
-        if least < low {
-            let (index, low) = (x.index(index.clone()), x.integer(DType::I64, low));
-            inside = Some(x.compare(Compare::Ge, index, low));
-        }
-        if most >= high {
-            let (index, high) = (x.index(index.clone()), x.integer(DType::I64, high));
-            let below = x.compare(Compare::Lt, index, high);
-            inside = x.and(inside, Some(below));
-        }
-        inside
+        let mut limit = |op, limit| {
+            let value = x.index(index.clone());
+            let (value, limit) = (x.convert(value, dtype), x.integer(dtype, limit));
+            x.compare(op, value, limit)
+        };
+        let above = (least < low).then(|| limit(Compare::Ge, low));
+        let below = (most >= high).then(|| limit(Compare::Lt, high));
+        self.exprs.and(above, below)
     }
 
     /// The operand's index under a view that only rewrites it.
