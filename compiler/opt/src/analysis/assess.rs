@@ -2,9 +2,12 @@
 //!
 //! [`Assessor::assess`] is given the nodes that may be computed and the values that
 //! are wanted. It answers with the group that computes just that, or `None` when no
-//! [`Kind`] fits. What a kind promises is written in [`crate::group`]; two more
+//! [`Kind`] fits. What a kind promises is written in [`crate::group`]; three more
 //! refusals are made here because the group would be legal but slow:
 //!
+//! - *An update that reads its base.* It would read elements that it overwrites, so the
+//!   whole base would be copied first. Computed by another kernel, the box is all that
+//!   moves.
 //! - *Long rows.* Lowering splits the reduction of few long rows between threads,
 //!   one pair of launches for each level of dependent reductions. Whatever depends
 //!   on such a reduction element by element is better off in a kernel of its own,
@@ -198,7 +201,10 @@ impl<'g> Assessor<'g> {
             }
             Form::Update if heavy.next().is_none() => {
                 let base = nodes[first].operands[0];
-                (roots == [first] && !self.is_member(base)).then_some(Fit::Update(first))
+                let reads = |&m: &At| m != first && nodes[m].operands.contains(&base);
+                let copied = nodes.updated(base) && members.iter().any(reads);
+                let fits = roots == [first] && !self.is_member(base) && !copied;
+                fits.then_some(Fit::Update(first))
             }
             Form::Reduce(..) | Form::ArgReduce(..) => {
                 self.row_program(first, members, roots).map(Fit::Rows)

@@ -48,6 +48,8 @@ pub(crate) enum Source {
 pub(crate) struct Nodes {
     rows: Vec<Row>,
     sources: Vec<Source>,
+    /// By node: an update may overwrite it in place.
+    updated: Vec<bool>,
 }
 
 impl Nodes {
@@ -108,7 +110,26 @@ impl Nodes {
                 }
             }
         }
-        Nodes { rows, sources }
+        let mut updated = vec![false; rows.len()];
+        for row in rows.iter().filter(|r| r.live && matches!(r.form, Form::Update)) {
+            let base = row.operands[0];
+            updated[base as usize] = sources[base as usize] == Source::Computed;
+        }
+        for (i, parameter) in graph.parameters().enumerate() {
+            let p = at[parameter.node.index()] as usize;
+            let base = |r: &At| {
+                let row = &rows[*r as usize];
+                matches!(row.form, Form::Update) && row.operands[0] as usize == p
+            };
+            updated[p] = graph.parameter_info(i).donated && rows[p].readers.iter().any(base);
+        }
+        Nodes { rows, sources, updated }
+    }
+
+    /// Whether an update may overwrite the value where it is: it is the base of one, and
+    /// neither kept by the caller nor a constant.
+    pub fn updated(&self, at: At) -> bool {
+        self.updated[at as usize]
     }
 
     pub fn len(&self) -> usize {

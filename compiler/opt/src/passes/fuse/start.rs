@@ -64,7 +64,9 @@ fn free(nodes: &Nodes, cx: &mut PassCx) -> Vec<bool> {
             .readers
             .iter()
             .any(|&r| matches!(nodes[r].form, Form::Update) && nodes[r].operands[0] == at);
-        if !view || base || !row.live || !nodes.computed(at) {
+        // What reads it may not be part of the update (see `assess`).
+        let reads_base = row.operands.iter().any(|&o| nodes.updated(o));
+        if !view || base || reads_base || !row.live || !nodes.computed(at) {
             continue;
         }
         let count =
