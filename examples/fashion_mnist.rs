@@ -9,9 +9,11 @@
 //! donated, so that training allocates nothing; the batch is all that is
 //! transferred. Ends with the accuracy on the test images, and fails below 82 %.
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::error::Error;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use kiln::prelude::*;
@@ -143,11 +145,35 @@ fn accuracy(model: &Model, test: &Split) -> kiln::Result<f64> {
     Ok(correct.call(model, &x, &labels)?.item::<i32>()? as f64 / n as f64)
 }
 
+/// The system's allocator, counted: a step is to need it not once.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: passes every call on to `System` unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as promised to us.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as promised to us.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
 /// What one step costs, as known before it runs and as counted while it does.
 fn report(step: &Step, model: &mut Model, train: &Split) -> kiln::Result<()> {
     let before = transfers();
     let (x, labels) = read_batch(train, 0, 0);
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed);
     step.update(model, &x, &labels, 0.0)?.block_until_ready()?;
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - allocations;
     let after = transfers();
     let sent = after.host_to_device.bytes - before.host_to_device.bytes;
     let implicit = after.implicit_host_to_device.count - before.implicit_host_to_device.count;
@@ -158,6 +184,7 @@ fn report(step: &Step, model: &mut Model, train: &Split) -> kiln::Result<()> {
     let (work, memory) = (program.work(), program.memory());
     println!("one step:");
     println!("  kernels       {} launches, {} copies", work.launches, work.copies);
+    println!("  allocations   {allocations}");
     println!(
         "  transfers     {sent} bytes to the device: the batch; {implicit} implicit, {fetched} back"
     );
