@@ -64,7 +64,9 @@ pub(crate) fn emit(
     name: &str,
 ) -> Launch {
     let mut known: HashMap<Canonical, (FunctionValue, Launch)> = HashMap::new();
-    let mut whole = Launch { grain: u64::MAX, ..Launch::default() };
+    let mut whole = Launch::default();
+    // How many threads all parts are worth, as a fixed-point number.
+    let mut worth = 0u64;
     let mut calls = Vec::new();
     for part in parts {
         let (canonical, used) = canonical(arguments, part);
@@ -75,9 +77,11 @@ pub(crate) fn emit(
         });
         calls.push((function, used, whole.grid, launch.grid));
         whole.grid += launch.grid;
-        whole.grain = whole.grain.min(launch.grain);
+        worth += (launch.grid << 16) / launch.grain;
         whole.scratch = whole.scratch.max(launch.scratch);
     }
+
+    whole.grain = ((whole.grid << 16) / worth.max(1)).max(1);
 
     let entry = build.entry(name, true);
     let args: Vec<Value> = entry.get_params();

@@ -81,7 +81,7 @@ pub(super) fn emit(body: &Body) -> Launch {
         none
     });
     let grid = points.div_ceil(each);
-    Launch { grid, grain: grain(work.saturating_mul(each)).min(grid), scratch: scratch.bytes }
+    Launch { grid, grain: grain(work.saturating_mul(each)), scratch: scratch.bytes }
 }
 
 /// A load that a stage prefetches for the next point.

@@ -136,7 +136,7 @@ impl Shape {
             1 => self.rows.div_ceil(self.rows_per_unit),
             blocks => self.rows * blocks,
         };
-        Launch { grid, grain: grain(self.work).min(grid), scratch: 0 }
+        Launch { grid, grain: grain(self.work), scratch: 0 }
     }
 }
 

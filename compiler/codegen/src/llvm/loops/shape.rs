@@ -175,10 +175,10 @@ pub(super) const BUSY: u64 = 8;
 /// Work of one unit: some microseconds at most, and many cache lines.
 pub(super) const UNIT: u64 = 16 << 10;
 
-/// Work that is worth the hand-over to another thread.
-const GRAIN: u64 = 64 << 10;
+/// Work that is worth the hand-over to another thread: one to two microseconds.
+const GRAIN: u64 = 128 << 10;
 
-/// Units worth another thread, of `work` each.
+/// Units worth another thread, of `work` each; may be more than there are.
 pub(super) fn grain(work: u64) -> u64 {
     GRAIN.div_ceil(work.max(1))
 }

@@ -171,10 +171,10 @@ impl Memory {
     fn of(buffer: &Buffer) -> Memory {
         let size = buffer.dtype.size();
         let mut memory = Memory::new(size * buffer.elements.len());
-        for (i, element) in buffer.elements.iter().enumerate() {
-            for (k, byte) in element.to_le_bytes()[..size].iter().enumerate() {
-                let at = i * size + k;
-                memory.lines[1 + at / 64].0[at % 64] = *byte;
+        let lines = memory.lines[1..].iter_mut();
+        for (line, elements) in lines.zip(buffer.elements.chunks(64 / size)) {
+            for (place, element) in line.0.chunks_exact_mut(size).zip(elements) {
+                place.copy_from_slice(&element.to_le_bytes()[..size]);
             }
         }
         memory
@@ -182,15 +182,13 @@ impl Memory {
 
     fn buffer(&self, dtype: DType) -> Buffer {
         let size = dtype.size();
-        let element = |i: usize| {
+        let element = |place: &[u8]| {
             let mut bytes = [0; 8];
-            for (k, byte) in bytes[..size].iter_mut().enumerate() {
-                let at = i * size + k;
-                *byte = self.lines[1 + at / 64].0[at % 64];
-            }
+            bytes[..size].copy_from_slice(place);
             u64::from_le_bytes(bytes)
         };
-        Buffer { dtype, elements: (0..self.bytes / size).map(element).collect() }
+        let places = self.lines[1..].iter().flat_map(|line| line.0.chunks_exact(size));
+        Buffer { dtype, elements: places.take(self.bytes / size).map(element).collect() }
     }
 
     fn pointer(&mut self) -> *mut u8 {

@@ -188,6 +188,19 @@ fn parts_share_one_launch() {
 }
 
 #[test]
+fn small_parts_are_not_worth_a_thread_each() {
+    let launch = |sizes: &[u64]| {
+        let code = compile_one(&additions(sizes));
+        code.entries[0].grid / code.entries[0].grain
+    };
+    assert_eq!(launch(&[8, 8, 8, 8]), 0);
+    let alone = compile_one(&add(1 << 20));
+    let alone = alone.entries[0].grid / alone.entries[0].grain;
+    assert!(alone > 8);
+    assert!(launch(&[1 << 20, 8, 1 << 20]).abs_diff(2 * alone) <= 2);
+}
+
+#[test]
 fn equal_parts_are_one_function() {
     let functions = |sizes: &[u64]| {
         let ir = text(&[additions(sizes)], &options(Isa::detect()), TextKind::Ir).unwrap();
