@@ -24,6 +24,10 @@ const READERS: usize = 32;
 /// How many readers of a value before and after a group are tried as siblings.
 const SIBLINGS: usize = 8;
 
+/// How many readers of a group are tried when it changes: a value that thousands read
+/// would otherwise be weighed against all of them after each merge.
+const TRIED: usize = 16;
+
 /// Siblings must share this part of the smaller one's traffic.
 const SHARED: u64 = 8;
 
@@ -148,7 +152,7 @@ impl State<'_, '_> {
             actions.insert(Action::Inline(maker));
             actions.insert(Action::Merge(maker, id));
         }
-        for reader in self.readers_of(id) {
+        for reader in self.readers_of(id).into_iter().take(TRIED) {
             actions.insert(Action::Merge(id, reader));
         }
         for sibling in self.siblings(id) {
@@ -201,11 +205,15 @@ impl State<'_, '_> {
                 (before, vec![(b, self.assess(&members, &roots)?)])
             }
             Action::Inline(p) => {
-                let readers = self.readers_of(p);
                 let group = self.group(p);
                 let pointwise = matches!(group.kind, Kind::Map { .. } | Kind::Alias);
-                let output = group.roots.iter().any(|&r| self.nodes[r].output);
-                if !pointwise || output || readers.len() < 2 || readers.len() > READERS {
+                let kept =
+                    |&r: &At| self.nodes[r].output || self.readers[r as usize].len() > READERS;
+                if !pointwise || group.roots.iter().any(kept) {
+                    return None;
+                }
+                let readers = self.readers_of(p);
+                if readers.len() < 2 || readers.len() > READERS {
                     return None;
                 }
                 let mut before = group.time;
