@@ -13,12 +13,18 @@ pub fn demo(mut args: Args) -> Result<(), String> {
     shell::run(cargo.arg(data).args(args.remaining()))
 }
 
-/// Measures; the options are those of `kiln-bench`.
+/// Measures; the options are those of `kiln-bench`. Without options the time of a first
+/// call is measured too.
 pub fn bench(args: Args) -> Result<(), String> {
     setup::build()?;
-    let mut cargo = shell::cargo();
-    cargo.args(["run", "--release", "--package", "kiln-bench", "--"]);
-    shell::run(cargo.args(args.remaining()))
+    let options = args.remaining();
+    let bench = |program: &str| {
+        let mut cargo = shell::cargo();
+        cargo.args(["run", "--release", "--package", "kiln-bench", "--bin", program, "--"]);
+        cargo
+    };
+    shell::run(bench("kiln-bench").args(&options))?;
+    if options.is_empty() { shell::run(&mut bench("kiln-first-call")) } else { Ok(()) }
 }
 
 /// Reruns the file tests with leave to rewrite what they expect.
@@ -26,7 +32,8 @@ pub fn bless(args: Args) -> Result<(), String> {
     setup::build()?;
     let mut cargo = shell::cargo();
     cargo.env("KILN_BLESS", "1");
-    cargo.args(["test", "--workspace", "--test", "filetests", "--"]);
+    cargo.args(["test", "--workspace", "--test", "filetests", "--test", "files", "--test", "text"]);
+    cargo.arg("--");
     shell::run(cargo.args(args.remaining()))
 }
 
