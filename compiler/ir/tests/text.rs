@@ -190,6 +190,16 @@ fn names_that_collide_are_told_apart() {
 }
 
 #[test]
+fn graphs_without_a_name_come_back() {
+    let mut graph = Graph::new("");
+    graph.add(Call { graph: Arc::new(Graph::new("")) }, &[], None).unwrap();
+    let printed = graph.to_string();
+    assert!(printed.starts_with("graph @\"\"() -> () {"), "{printed}");
+    assert_eq!(Graph::parse(&printed).unwrap().to_string(), printed);
+    Graph::parse("graph @() -> () { return }").unwrap_err();
+}
+
+#[test]
 fn a_callee_of_many_is_printed_once_and_first() {
     let mut graph = Arc::new(Graph::new("leaf"));
     // Each level calls the one below twice: 2^100 calls, 101 graphs.
@@ -253,6 +263,16 @@ fn canonical_texts_say_what_is_computed() {
 }
 
 #[test]
+fn graphs_are_the_same_as_others_that_compute_the_same() {
+    let parse = |text: &str| Graph::parse(text).unwrap();
+    let one = parse("graph @f(%x: f32[]) -> f32[] { %a = neg %x : f32[] return %a }");
+    let renamed = parse("graph @g(%y: f32[]) -> f32[] { %b = neg %y : f32[] return %b \"loss\" }");
+    let other = parse("graph @f(%x: f32[]) -> f32[] { %a = abs %x : f32[] return %a }");
+    assert!(one.same_as(&renamed) && one.same_as(&one.clone()));
+    assert!(!one.same_as(&other));
+}
+
+#[test]
 fn canonical_texts_merge_equal_callees() {
     let callee = |name: &str| {
         format!("graph @{name}(%x: f32[]) -> f32[] {{ %y = neg %x : f32[] return %y }}\n")
@@ -301,6 +321,35 @@ fn errors_show_the_line() {
     assert_eq!(error.message(), "wants a graph");
     let long = format!("graph @f() -> ({}", "f32[4], ".repeat(10_000));
     assert!(Graph::parse(&long).unwrap_err().to_string().len() < 400);
+}
+
+#[test]
+fn commas_stand_between_items() {
+    for (node, column) in [
+        ("%a, = neg %x : f32[]", 7),
+        ("%a = add %x, %x, : f32[]", 20),
+        ("return %x, }", 14),
+        ("%a = neg %x : f32[], return %a", 24),
+    ] {
+        let text = format!("graph @f(%x: f32[]) -> f32[] {{\n  {node}\n  return %x\n}}\n");
+        let error = Graph::parse(&text).expect_err(&text);
+        assert_eq!((error.line(), error.column()), (2, column), "{error}");
+    }
+}
+
+#[test]
+fn a_short_text_cannot_ask_for_all_of_memory() {
+    // The second constant alone would be small enough.
+    let (one, limit) = ("i8[1]", format!("i8[{}]", 1 << 30));
+    let text = format!(
+        "graph @f() -> () {{\n%a = constant {{value = 0}} : {one}\n\
+         %b = constant {{value = 0}} : {limit}\nreturn }}"
+    );
+    let error = Graph::parse(&text).unwrap_err();
+    assert_eq!(error.line(), 3);
+    assert_eq!(error.message(), "the constants of a text may have 1073741824 bytes in all");
+    let error = parse_literal(&format!("i8[{}] 0", (1u64 << 30) + 1)).unwrap_err();
+    assert_eq!(error.message(), "the constants of a text may have 1073741824 bytes in all");
 }
 
 /// Numbers that look random and are the same every time (SplitMix64).

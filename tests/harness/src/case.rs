@@ -52,6 +52,8 @@ impl Case {
                 case.directive(number, line)?;
             } else if let Some((_, message)) = line.split_once("// error:") {
                 case.errors.push((number, message.trim().to_string()));
+            } else if is_directive(line) {
+                return Err(format!("line {number}: directives stand before the program"));
             }
         }
         if case.tests.is_empty() {
@@ -139,6 +141,12 @@ impl Case {
         }
         Ok(Outcome::Done)
     }
+}
+
+/// Whether the line would be a directive of the header.
+fn is_directive(line: &str) -> bool {
+    let comment = line.trim_start().strip_prefix("//").and_then(|rest| rest.split_once(':'));
+    comment.is_some_and(|(key, _)| matches!(key.trim(), "test" | "run" | "check"))
 }
 
 /// The text before and after the line [`EXPECT`].

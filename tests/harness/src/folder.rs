@@ -165,6 +165,18 @@ mod tests {
     }
 
     #[test]
+    fn directives_after_the_header_are_refused() {
+        // They would assert nothing.
+        for line in ["// check: kernels = 2", "  //run: @main() -> ()", "// test: other"] {
+            let text = format!("// test: it\n\n{PROGRAM}{line}\n");
+            let message = Case::new(Path::new("case.kiln"), &text).unwrap_err();
+            assert_eq!(message, "line 6: directives stand before the program");
+        }
+        let free = format!("// test: it\n\n{PROGRAM}// a check: whether it is one\n");
+        Case::new(Path::new("case.kiln"), &free).unwrap();
+    }
+
+    #[test]
     fn programs_run_by_their_lines() {
         let identity = |header: &str| {
             case(header, PROGRAM).run_with(|_, arguments| Ok(arguments.to_vec())).map(|_| ())

@@ -33,6 +33,11 @@ impl Graph {
         canonical(self).write(&mut out, &names);
         out
     }
+
+    /// Whether both compute the same in the same way: their canonical texts are equal.
+    pub fn same_as(&self, other: &Graph) -> bool {
+        self.canonical_text() == other.canonical_text()
+    }
 }
 
 fn canonical(graph: &Graph) -> Body<'_> {

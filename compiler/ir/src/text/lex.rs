@@ -81,11 +81,11 @@ impl<'t> Lexer<'t> {
                 self.take(1);
                 let name = match self.rest.starts_with('"') {
                     true => self.string()?,
-                    false => Cow::Borrowed(self.take_while(is_bare)),
+                    false => match self.take_while(is_bare) {
+                        "" => return Err((at, format!("wants a name after `{first}`"))),
+                        bare => bare.into(),
+                    },
                 };
-                if name.is_empty() {
-                    return Err((at, format!("wants a name after `{first}`")));
-                }
                 token(if first == '%' { Kind::Value } else { Kind::Graph }, name)
             }
             '"' => {

@@ -15,9 +15,9 @@ use super::{Module, ParseError};
 use crate::op::{Attr, Attrs, OpDef, Parameter};
 use crate::{DType, Graph, Literal, Op, ParameterInfo, Scalar, Source, Type, Value};
 
-/// Bytes of the largest constant that a text may hold. A single number stands for a
+/// Bytes that the constants of a text may have together. A single number stands for a
 /// whole array, so that a short text could otherwise ask for all of memory.
-const LARGEST_CONSTANT: usize = 1 << 30;
+const CONSTANT_BYTES: usize = 1 << 30;
 
 /// How deep calls of a text may nest: interpreting and dropping graphs recurses.
 const DEEPEST_CALL: usize = 200;
@@ -45,7 +45,8 @@ pub fn parse_literal(text: &str) -> Result<Literal, ParseError> {
     parse("literal", text, |parser| {
         let ty = parser.ty()?;
         let at = parser.peek().at;
-        let value = literal(at, &ty, &parser.raw()?)?;
+        let raw = parser.raw()?;
+        let value = parser.literal(at, &ty, &raw)?;
         if parser.peek().kind != Kind::End {
             return Err(parser.wants("the end"));
         }
@@ -64,7 +65,8 @@ fn parse<'t, T>(
     lex(text)
         .and_then(|tokens| {
             let file = file.to_string();
-            rule(&mut Parser { file, tokens, next: 0, graphs: HashMap::new() })
+            let (graphs, constants) = (HashMap::new(), 0);
+            rule(&mut Parser { file, tokens, next: 0, graphs, constants })
         })
         .map_err(|(at, message)| ParseError::new(file, text, at, message))
 }
@@ -76,6 +78,8 @@ struct Parser<'t> {
     next: usize,
     /// The graphs so far by name, with how deep their calls nest.
     graphs: HashMap<String, (Arc<Graph>, usize)>,
+    /// Bytes of the constants so far: at most [`CONSTANT_BYTES`].
+    constants: usize,
 }
 
 /// The value of an attribute, before the result types that it depends on are known.
@@ -142,24 +146,12 @@ impl<'t> Parser<'t> {
     /// `%a, %b = op %x, %y {name = value} : f32[4], f32[] loc("file":1:2)`
     fn node(&mut self, graph: &mut Graph, values: &mut Values, depth: &mut usize) -> Parsed<()> {
         let start = self.peek().at;
-        let mut names = Vec::new();
-        while self.peek().kind == Kind::Value {
-            names.push(self.advance());
-            if !self.eat(",") {
-                break;
-            }
-        }
+        let names = self.values(|parser| parser.take(Kind::Value, "a value, such as %0"))?;
         if !names.is_empty() {
             self.punctuation("=")?;
         }
         let name = self.take(Kind::Word, "an op or `return`")?;
-        let mut operands = Vec::new();
-        while self.peek().kind == Kind::Value {
-            operands.push(self.value(values)?);
-            if !self.eat(",") {
-                break;
-            }
-        }
+        let operands = self.values(|parser| parser.value(values))?;
         let raw = if self.eat("{") { self.attrs()? } else { vec![] };
         self.punctuation(":")?;
         let types_at = self.peek().at;
@@ -201,16 +193,16 @@ impl<'t> Parser<'t> {
     fn outputs(&mut self, graph: &mut Graph, values: &Values, results: &[Type]) -> Parsed<()> {
         let at = self.peek().at;
         self.word("return")?;
-        while self.peek().kind == Kind::Value {
-            let value = self.value(values)?;
-            let name = match self.peek().kind {
-                Kind::Text => self.advance().text.into_owned(),
+        let outputs = self.values(|parser| {
+            let value = parser.value(values)?;
+            let name = match parser.peek().kind {
+                Kind::Text => parser.advance().text.into_owned(),
                 _ => String::new(),
             };
+            Ok((value, name))
+        })?;
+        for (value, name) in outputs {
             graph.add_output(value, name);
-            if !self.eat(",") {
-                break;
-            }
         }
         let types: Vec<Type> = graph.outputs().iter().map(|&v| graph.ty(v).clone()).collect();
         if types != results {
@@ -218,6 +210,18 @@ impl<'t> Parser<'t> {
             return Err((at, format!("returns {given}, the signature says {wanted}")));
         }
         Ok(())
+    }
+
+    /// Items that begin with a value, with commas between them; none, if none begins here.
+    fn values<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = Vec::new();
+        if self.peek().kind == Kind::Value {
+            items.push(item(self)?);
+            while self.eat(",") {
+                items.push(item(self)?);
+            }
+        }
+        Ok(items)
     }
 
     fn value(&mut self, values: &Values) -> Parsed<Value> {
@@ -349,14 +353,14 @@ impl<'t> Parser<'t> {
     /// The attribute called `name`: `value` is an array of the result's type, all others
     /// show what they are.
     fn resolve(
-        &self,
+        &mut self,
         name: &Token,
         raw: &Raw,
         results: &[Type],
         depth: &mut usize,
     ) -> Parsed<Attr> {
         if let ("value", [ty]) = (&*name.text, results) {
-            return literal(name.at, ty, raw).map(Attr::Literal);
+            return self.literal(name.at, ty, raw).map(Attr::Literal);
         }
         let integer = |token: &Token| -> Parsed<i64> {
             let text = &token.text;
@@ -376,6 +380,33 @@ impl<'t> Parser<'t> {
                 Attr::Graph(graph.clone())
             }
         })
+    }
+
+    /// The array of type `ty` that `raw` writes, or the rank-0 array of one bare element.
+    fn literal(&mut self, at: Position, ty: &Type, raw: &Raw) -> Parsed<Literal> {
+        // Counts the whole array for one element too: what is made of it takes as much.
+        self.constants = self.constants.saturating_add(ty.bytes());
+        if self.constants > CONSTANT_BYTES {
+            let message = format!("the constants of a text may have {CONSTANT_BYTES} bytes in all");
+            return Err((at, message));
+        }
+        let scalar = |token: &Token| -> Parsed<Scalar> {
+            let wrong = || (token.at, format!("`{}` is not a {}", token.text, ty.dtype));
+            Scalar::parse(ty.dtype, &token.text).ok_or_else(wrong)
+        };
+        match raw {
+            Raw::One(token) => Ok(Literal::scalar(scalar(token)?)),
+            Raw::List(_) if ty.shape.rank() == 0 => {
+                Err((at, format!("{ty} wants one element without brackets")))
+            }
+            Raw::List(items) if items.len() != ty.elements() => {
+                Err((at, format!("{ty} has {} elements, got {}", ty.elements(), items.len())))
+            }
+            Raw::List(items) => {
+                let scalars = items.iter().map(scalar).collect::<Parsed<Vec<_>>>()?;
+                Ok(Literal::from_fn(ty.clone(), |i| scalars[i]))
+            }
+        }
     }
 
     // --- tokens -----------------------------------------------------------------
@@ -449,30 +480,6 @@ fn define(values: &mut Values, name: &Token, value: Value) -> Parsed<()> {
         Entry::Vacant(entry) => {
             entry.insert(value);
             Ok(())
-        }
-    }
-}
-
-/// The array of type `ty` that `raw` writes, or the rank-0 array of one bare element.
-fn literal(at: Position, ty: &Type, raw: &Raw) -> Parsed<Literal> {
-    if ty.bytes() > LARGEST_CONSTANT {
-        return Err((at, format!("a constant of type {ty} is too large for a text")));
-    }
-    let scalar = |token: &Token| -> Parsed<Scalar> {
-        let wrong = || (token.at, format!("`{}` is not a {}", token.text, ty.dtype));
-        Scalar::parse(ty.dtype, &token.text).ok_or_else(wrong)
-    };
-    match raw {
-        Raw::One(token) => Ok(Literal::scalar(scalar(token)?)),
-        Raw::List(_) if ty.shape.rank() == 0 => {
-            Err((at, format!("{ty} wants one element without brackets")))
-        }
-        Raw::List(items) if items.len() != ty.elements() => {
-            Err((at, format!("{ty} has {} elements, got {}", ty.elements(), items.len())))
-        }
-        Raw::List(items) => {
-            let scalars = items.iter().map(scalar).collect::<Parsed<Vec<_>>>()?;
-            Ok(Literal::from_fn(ty.clone(), |i| scalars[i]))
         }
     }
 }
