@@ -122,7 +122,8 @@ pub struct Stage {
     pub keeps: Vec<(u32, ExprId)>,
     /// Values combined over the inner axis.
     pub reductions: Vec<Reduction>,
-    /// Elements written at each step.
+    /// Elements written at each step, after everything that the step reads was read:
+    /// one of them may go to the buffer of an argument that another is computed from.
     pub stores: Vec<Store>,
 }
 
@@ -256,8 +257,8 @@ pub struct Contraction {
     pub lhs: ExprId,
     /// Right factor over (`Point`, `Inner`, `Column`), of the accumulator's type.
     pub rhs: ExprId,
-    /// Written at each (`Point`, `Row`, `Column`); values read the finished sum by
-    /// `Expr::Sum`.
+    /// Written at each (`Point`, `Row`, `Column`), all values before any of them, as in
+    /// a stage; values read the finished sum by `Expr::Sum`.
     pub stores: Vec<Store>,
 }
 
