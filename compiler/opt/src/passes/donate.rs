@@ -13,11 +13,15 @@
 //!
 //! An output that is computed element by element from a donated parameter of as many
 //! bytes can overwrite it in place. The pass follows the output backward through
-//! roots that may share buffers, group by group, to such a parameter. What is left
-//! over is paired by name (`state.w` with `state.w`), then by type.
+//! roots that may share buffers, group by group, to such parameters, and among several
+//! takes the one whose name is most alike (`out.0.w` and `arg0.w`). What is left over
+//! is paired by name, then by type.
 //!
 //! The pairs are wishes. The memory planner knows the schedule and decides; it must
 //! not rely on a wish being sound.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use hashbrown::{HashMap, HashSet};
 use kiln_ir::{Graph, Value};
@@ -32,10 +36,13 @@ const STEPS: usize = 64;
 /// Pairs (output, parameter): each output and each parameter at most once.
 pub(crate) fn run(graph: &Graph, fusion: &Fusion, cx: &mut PassCx) -> Vec<(usize, usize)> {
     let parameters: Vec<Value> = graph.parameters().collect();
-    let donated: Vec<usize> =
-        (0..parameters.len()).filter(|&p| graph.parameter_info(p).donated).collect();
-    let mut pairing = Pairing { graph, free: donated.clone(), pairs: Vec::new() };
-    if donated.is_empty() {
+    let donated = (0..parameters.len()).filter(|&p| graph.parameter_info(p).donated);
+    let mut pairing = Pairing {
+        free: donated.collect(),
+        open: vec![true; graph.outputs().len()],
+        pairs: Vec::new(),
+    };
+    if pairing.free.is_empty() {
         return pairing.pairs;
     }
     let mut owner: HashMap<Value, &Group> = HashMap::new();
@@ -51,74 +58,97 @@ pub(crate) fn run(graph: &Graph, fusion: &Fusion, cx: &mut PassCx) -> Vec<(usize
         // A value returned twice has one buffer.
         .filter(|&(_, v)| seen.insert(v))
         .collect();
-    // A parameter that is returned stays where it is.
-    for &(o, value) in &outputs {
-        if let Some(p) = pairing.free.iter().copied().find(|&p| parameters[p] == value) {
-            pairing.pair(o, p, "donate.self", cx);
-        }
-    }
-    for &(o, value) in &outputs {
-        let found = origin(graph, &owner, value, |v| {
-            pairing.free.iter().copied().find(|&p| parameters[p] == v)
-        });
-        if let Some(p) = found {
-            pairing.pair(o, p, "donate.flow", cx);
-        }
-    }
-    let same_bytes = |v: Value, p: usize| graph.ty(v).bytes() == graph.ty(parameters[p]).bytes();
-    for &(o, value) in &outputs {
-        let name = graph.output_name(o);
-        let named = |&p: &usize| {
-            !name.is_empty() && graph.parameter_info(p).name == name && same_bytes(value, p)
-        };
-        if let Some(p) = pairing.free.iter().copied().find(named) {
-            pairing.pair(o, p, "donate.name", cx);
-        }
-    }
-    for &(o, value) in &outputs {
-        let same = |&p: &usize| graph.ty(value) == graph.ty(parameters[p]);
-        if let Some(p) = pairing.free.iter().copied().find(same) {
-            pairing.pair(o, p, "donate.type", cx);
+    let by_value: HashMap<Value, usize> =
+        pairing.free.iter().map(|&p| (parameters[p], p)).collect();
+    let flows: Vec<Vec<usize>> =
+        outputs.iter().map(|&(_, v)| origins(graph, &owner, v, &by_value)).collect();
+    let likeness =
+        |o: usize, p: usize| likeness(graph.output_name(o), &graph.parameter_info(p).name);
+    // The first of those whose names are most alike, if any are.
+    let most_alike = |o: usize, candidates: &mut dyn Iterator<Item = usize>| {
+        let alike = candidates.map(|p| (likeness(o, p), Reverse(p))).filter(|(n, _)| *n > 0);
+        alike.max().map(|(_, Reverse(p))| p)
+    };
+    let is_free = |free: &BTreeSet<usize>, p: &usize| free.contains(p);
+    // For output `outputs[i]`, the parameter of its choice among the free ones.
+    type Choice<'a> = &'a dyn Fn(usize, &BTreeSet<usize>) -> Option<usize>;
+    let rounds: [(&'static str, Choice); 5] = [
+        // A parameter that is returned stays where it is.
+        ("donate.self", &|i, free| {
+            by_value.get(&outputs[i].1).copied().filter(|p| is_free(free, p))
+        }),
+        ("donate.flow", &|i, free| {
+            let mut flow = flows[i].iter().copied().filter(|p| is_free(free, p));
+            most_alike(outputs[i].0, &mut flow)
+        }),
+        ("donate.flow", &|i, free| flows[i].iter().copied().find(|p| is_free(free, p))),
+        ("donate.name", &|i, free| {
+            let (o, value) = outputs[i];
+            let bytes = |p: &usize| graph.ty(parameters[*p]).bytes();
+            let same = |p: &usize| bytes(p) == graph.ty(value).bytes();
+            most_alike(o, &mut free.iter().copied().filter(same))
+        }),
+        ("donate.type", &|i, free| {
+            let same = |p: &usize| graph.ty(parameters[*p]) == graph.ty(outputs[i].1);
+            free.iter().copied().find(same)
+        }),
+    ];
+    for (rule, choice) in rounds {
+        for (i, &(o, _)) in outputs.iter().enumerate() {
+            if pairing.open[o]
+                && let Some(p) = choice(i, &pairing.free)
+            {
+                pairing.pair(o, p, rule, cx);
+            }
         }
     }
     pairing.pairs.sort_unstable();
     pairing.pairs
 }
 
-struct Pairing<'g> {
-    graph: &'g Graph,
+/// How many fields at the end of two leaf paths are the same: those of `out.0.adam.m`
+/// and `arg0.adam.m` have two.
+fn likeness(a: &str, b: &str) -> usize {
+    if a.is_empty() || b.is_empty() {
+        return 0;
+    }
+    a.rsplit('.').zip(b.rsplit('.')).take_while(|(a, b)| a == b).count()
+}
+
+#[derive(Debug)]
+struct Pairing {
     /// Donated parameters that no output wishes for yet.
-    free: Vec<usize>,
+    free: BTreeSet<usize>,
+    /// By output: whether it has no wish yet.
+    open: Vec<bool>,
     pairs: Vec<(usize, usize)>,
 }
 
-impl Pairing<'_> {
+impl Pairing {
     fn pair(&mut self, output: usize, parameter: usize, rule: &'static str, cx: &mut PassCx) {
-        debug_assert!(parameter < self.graph.parameters().len());
-        let taken = self.pairs.iter().any(|&(o, _)| o == output);
-        if !taken && cx.rewrite(rule) {
-            self.free.retain(|&p| p != parameter);
+        if cx.rewrite(rule) {
+            self.free.remove(&parameter);
+            self.open[output] = false;
             self.pairs.push((output, parameter));
         }
     }
 }
 
-/// The first parameter that `wanted` knows, going backward from `value` through
-/// values whose buffers may be shared.
-fn origin(
+/// The donated parameters among the values whose buffers `value` may have, through any
+/// number of groups; nearest first.
+fn origins(
     graph: &Graph,
     owner: &HashMap<Value, &Group>,
     value: Value,
-    wanted: impl Fn(Value) -> Option<usize>,
-) -> Option<usize> {
+    donated: &HashMap<Value, usize>,
+) -> Vec<usize> {
+    let mut found = Vec::new();
     let mut queue = vec![value];
     let mut next = 0;
     while next < queue.len().min(STEPS) {
         let value = queue[next];
         next += 1;
-        if let Some(p) = wanted(value) {
-            return Some(p);
-        }
+        found.extend(donated.get(&value));
         let Some(group) = owner.get(&value) else { continue };
         let before: Vec<Value> = match group.kind {
             Kind::Alias => graph.operands(value.node)[..1].to_vec(),
@@ -134,5 +164,5 @@ fn origin(
             }
         }
     }
-    None
+    found
 }
