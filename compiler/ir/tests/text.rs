@@ -77,6 +77,22 @@ fn every_sample_of_every_op_comes_back() {
 }
 
 #[test]
+fn every_op_has_a_file() {
+    let mut files = String::new();
+    for folder in ["ir/ops", "ir/format"] {
+        for entry in std::fs::read_dir(format!("{FILES}/{folder}")).expect("the folder is there") {
+            files += &std::fs::read_to_string(entry.expect("readable").path()).expect("readable");
+        }
+    }
+    for (_, samples) in Op::samples() {
+        for sample in samples {
+            let name = sample.op.name();
+            assert!(files.contains(&format!("= {name} ")), "no file has the op {name}");
+        }
+    }
+}
+
+#[test]
 fn scalars_come_back_bit_for_bit() {
     for dtype in DType::ALL {
         let mask = u64::MAX >> (64 - 8 * dtype.size());
@@ -419,7 +435,7 @@ fn damage(random: &mut Random, texts: &[Vec<char>]) -> String {
 #[test]
 fn damaged_texts_are_errors_or_graphs() {
     let mut texts: Vec<Vec<char>> = Vec::new();
-    for folder in ["ir/format", "cases"] {
+    for folder in ["ir/format", "ir/ops", "cases"] {
         let entries = std::fs::read_dir(format!("{FILES}/{folder}")).expect("the folder is there");
         let mut paths: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
         paths.sort();
