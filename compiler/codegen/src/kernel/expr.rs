@@ -163,6 +163,8 @@ impl Expr {
 pub struct Exprs {
     items: Vec<(Expr, DType)>,
     known: HashMap<(Expr, DType), ExprId>,
+    /// Conditions that hardly any element meets; see [`Exprs::mark_rare`].
+    rare: Vec<ExprId>,
 }
 
 impl Exprs {
@@ -175,6 +177,20 @@ impl Exprs {
         self.known.insert((expr.clone(), dtype), id);
         self.items.push((expr, dtype));
         id
+    }
+
+    /// Says that hardly any element meets a condition: what only the first alternatives
+    /// of selections by it need may be worth a branch around it. A hint: it changes no
+    /// result and takes no part in equality.
+    pub fn mark_rare(&mut self, condition: ExprId) {
+        if !self.rare.contains(&condition) {
+            self.rare.push(condition);
+        }
+    }
+
+    /// The conditions marked as rare.
+    pub fn rare(&self) -> &[ExprId] {
+        &self.rare
     }
 
     /// The expression.
@@ -260,6 +276,9 @@ impl Exprs {
         for (i, _) in which.iter().enumerate().filter(|(_, wanted)| **wanted) {
             let new = each(to, ExprId(i as u32), &places);
             places.0[i] = new;
+        }
+        for &condition in self.rare.iter().filter(|c| which[c.0 as usize]) {
+            to.mark_rare(places.at(condition));
         }
         places
     }

@@ -21,6 +21,7 @@ use kiln_ir::DType;
 
 use super::arithmetic::Arithmetic;
 use super::build::{Build, Value, lanes};
+use super::detour::Detour;
 use super::target::Isa;
 use crate::kernel::index::Extents;
 use crate::kernel::{Argument, Axis, Expr, ExprId, Exprs};
@@ -116,8 +117,14 @@ impl<'c> Values<'c> {
         self.0[id.0 as usize].unwrap_or_else(|| unreachable!("%{} has not been evaluated", id.0))
     }
 
-    fn knows(&self, id: ExprId) -> bool {
+    /// Whether the value has been computed.
+    pub fn knows(&self, id: ExprId) -> bool {
         self.0[id.0 as usize].is_some()
+    }
+
+    /// Remembers a value.
+    pub fn set(&mut self, id: ExprId, value: Value<'c>) {
+        self.0[id.0 as usize] = Some(value);
     }
 }
 
@@ -135,6 +142,8 @@ pub(crate) struct Emitter<'a, 'c> {
     /// For each argument, how many bytes on along the lanes prefetching goes; 0: it is
     /// small, and nothing of it is prefetched. See [`Place::ahead`].
     pub ahead: Vec<u64>,
+    /// What is evaluated under branches.
+    pub detours: Vec<Detour>,
 }
 
 impl<'a, 'c> Emitter<'a, 'c> {
@@ -144,10 +153,29 @@ impl<'a, 'c> Emitter<'a, 'c> {
 
     /// Evaluates `order`, operands before users, but for what is known already.
     pub fn evaluate(&self, order: &[ExprId], place: &Place<'c>, values: &mut Values<'c>) {
+        if self.detours.is_empty() {
+            return self.evaluate_all(order, place, values);
+        }
+        let mut wanted = vec![false; self.exprs.len()];
+        order.iter().for_each(|e| wanted[e.0 as usize] = true);
+        let detours: Vec<&Detour> =
+            self.detours.iter().filter(|d| d.lies_in(&wanted, values)).collect();
+        detours.iter().flat_map(|d| d.parts()).for_each(|e| wanted[e.0 as usize] = false);
+        for id in order {
+            if let Some(detour) = detours.iter().find(|d| d.start() == *id) {
+                self.take(detour, place, values);
+            } else if wanted[id.0 as usize] {
+                self.evaluate_all(std::slice::from_ref(id), place, values);
+            }
+        }
+    }
+
+    /// Evaluates `order` where the builder stands.
+    pub fn evaluate_all(&self, order: &[ExprId], place: &Place<'c>, values: &mut Values<'c>) {
         for &id in order {
             if !values.knows(id) {
                 let value = self.value(id, place, values);
-                values.0[id.0 as usize] = Some(value);
+                values.set(id, value);
             }
         }
     }
@@ -162,7 +190,12 @@ impl<'a, 'c> Emitter<'a, 'c> {
             Expr::Load { argument, index, valid } => {
                 self.load(*argument, index, valid.map(of), place, values)
             }
-            Expr::Index(index) => self.index(index, place, values, 64),
+            Expr::Index(index) => {
+                // LLVM narrows what is made of a sign extension, so that comparisons and
+                // conversions of small indices are 32 bits wide too.
+                let value = self.index(index, place, values, self.bits(index));
+                b.resize(value, 64, true)
+            }
             Expr::Slot(slot) => {
                 let value = place.slots.get(*slot as usize).copied().flatten();
                 value.unwrap_or_else(|| unreachable!("slot {slot} has not been filled"))

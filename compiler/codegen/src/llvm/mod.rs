@@ -12,6 +12,7 @@
 //! | `arithmetic` | what primitive functions become |
 //! | `convert` | conversions between element types |
 //! | `expr` | expressions at a place: the part shared by all bodies |
+//! | `detour` | branches around work that few vectors need |
 //! | `memory` | index maps as addresses, loads and stores |
 //! | `reduce` | accumulators in the order of a tree |
 //! | `loops` | bodies of loops |
@@ -31,6 +32,7 @@ mod arithmetic;
 mod build;
 mod compile;
 mod convert;
+mod detour;
 mod elf;
 mod expr;
 mod flow;
@@ -44,6 +46,8 @@ mod together;
 #[cfg(test)]
 mod tests;
 
-pub use compile::{Code, CompileError, Entry, Options, TextKind, compile, text};
+pub use compile::{
+    Code, CompileError, Entry, Job, Options, TextKind, compile, compile_jobs, text, text_of_jobs,
+};
 pub use load::OrcLoader;
 pub use target::Isa;

@@ -9,7 +9,7 @@
 //! `c1` and `c2` are short enough that the first two subtractions are exact. Beyond,
 //! all bits of 1/2π that matter take part (Payne and Hanek): for `f32` by sums of
 //! exact `f64` products, for `f64` in 64-bit integers. A backend may skip that part
-//! for vectors without a large element, since it is one side of a `Select`.
+//! where no element of a vector is large: the condition is marked as rare.
 
 use kiln_ir::DType;
 use kiln_ir::op::Compare;
@@ -139,6 +139,7 @@ fn wave(x: &mut Exprs, a: ExprId, wave: Wave) -> ExprId {
     };
     let limit = f.c(plan.limit);
     let large = f.compare(Compare::Gt, m, limit);
+    f.x.mark_rare(large);
     let n = f.select(large, long.n, short.n);
     let high = f.select(large, long.high, short.high);
     let low = f.select(large, long.low, short.low);

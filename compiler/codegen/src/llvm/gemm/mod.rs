@@ -225,6 +225,7 @@ impl<'a, 'c> Driver<'a, 'c> {
             pointers: pointers.collect(),
             streaming: vec![false; arguments.len()],
             ahead: vec![0; arguments.len()],
+            detours: Vec::new(),
         };
         let scratch = Scratch::new(&tiling, c.accumulator.size() as u64, plain.is_some());
         Driver {

@@ -17,6 +17,7 @@ use inkwell::IntPredicate;
 use inkwell::values::FunctionValue;
 
 use super::build::{Build, Value};
+use super::detour::Detour;
 use super::expr::{self, Emitter, Place, Values};
 use super::target::Isa;
 use crate::kernel::{Argument, Axis, ExprId, Lanes, Loops, Stage};
@@ -33,13 +34,12 @@ pub(crate) struct Launch {
     pub scratch: u64,
 }
 
-/// What code is made for.
+/// The buffers that an entry is given.
 #[derive(Clone, Copy)]
-pub(crate) struct Target {
-    pub isa: Isa,
-    /// Arguments of at least this many bytes that are only written are written past
-    /// the caches.
-    pub stream_bytes: u64,
+pub(crate) struct Buffers<'a> {
+    pub arguments: &'a [Argument],
+    /// For each, whether aligned vectors are written to it past the caches.
+    pub streaming: &'a [bool],
 }
 
 /// Bytes from which on an argument is taken to come from memory rather than a cache
@@ -53,28 +53,28 @@ const AHEAD: u64 = 1 << 10;
 /// Emits the entry `name` for `loops`.
 pub(crate) fn emit<'c>(
     build: &Build<'c>,
-    target: Target,
-    arguments: &[Argument],
+    isa: Isa,
+    buffers: Buffers,
     loops: &Loops,
     name: &str,
     public: bool,
 ) -> (FunctionValue<'c>, Launch) {
+    let Buffers { arguments, streaming } = buffers;
     let function = build.entry(name, public);
     let function_args: Vec<Value> = function.get_params();
     let pointers = load_pointers(build, function_args[0], arguments.len());
     let bytes = |a: &Argument| a.elements * a.dtype.size() as u64;
-    let streaming: Vec<bool> =
-        arguments.iter().map(|a| a.writes && !a.reads && bytes(a) >= target.stream_bytes).collect();
-    let fence = streaming.contains(&true) && target.isa != Isa::Neon;
+    let fence = streaming.contains(&true) && isa != Isa::Neon;
     let emitter = Emitter {
         build,
-        isa: target.isa,
+        isa,
         exprs: &loops.exprs,
         extents: loops.extents(),
         arguments,
         pointers,
-        streaming,
+        streaming: streaming.to_vec(),
         ahead: arguments.iter().map(|a| if bytes(a) >= LARGE { AHEAD } else { 0 }).collect(),
+        detours: detours(loops),
     };
     let body = Body {
         emitter,
@@ -100,6 +100,13 @@ pub(crate) fn emit<'c>(
     }
     build.ret();
     (function, launch)
+}
+
+/// What the stages evaluate under branches.
+fn detours(loops: &Loops) -> Vec<Detour> {
+    let mut roots = Vec::new();
+    loops.stages.iter().for_each(|stage| stage.for_each_root(|e| roots.push(e)));
+    Detour::all(&loops.exprs, &roots)
 }
 
 /// The addresses of the arguments, from the list that an entry is given.
