@@ -13,6 +13,7 @@
 mod assemble;
 mod memory;
 mod report;
+mod unread;
 
 use std::time::{Duration, Instant};
 
@@ -119,7 +120,8 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compiled, CompileError
     }
     timed.lap("plan");
 
-    let code = llvm::compile(&kernels, &options.code)?;
+    let unread = unread::unread(&layout, &plan, &kernels, &kernel_of);
+    let code = llvm::compile_jobs(&report::jobs(&kernels, &unread), &options.code)?;
     timed.lap("code");
 
     let executable = assemble::assemble(assemble::Pieces {
@@ -137,6 +139,7 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compiled, CompileError
         fusion,
         kernels,
         kernel_of,
+        unread,
         layout,
         plan,
         passes,

@@ -85,12 +85,22 @@ pub struct Report {
     pub(crate) fusion: Fusion,
     pub(crate) kernels: Vec<Kernel>,
     pub(crate) kernel_of: Vec<Vec<usize>>,
+    pub(crate) unread: Vec<Vec<bool>>,
     pub(crate) layout: Layout,
     pub(crate) plan: Plan,
     pub(crate) passes: Vec<PassReport>,
     pub(crate) code: llvm::Options,
     pub(crate) traffic: Vec<Traffic>,
     pub(crate) memory: Memory,
+}
+
+/// The kernels with what is known of their results; see `unread`.
+pub(crate) fn jobs<'a>(kernels: &'a [Kernel], unread: &[Vec<bool>]) -> Vec<llvm::Job<'a>> {
+    let job = |(kernel, unread): (&'a Kernel, &Vec<bool>)| llvm::Job {
+        kernel,
+        unread: unread.clone(),
+    };
+    kernels.iter().zip(unread).map(job).collect()
 }
 
 impl Report {
@@ -295,13 +305,17 @@ impl Report {
                 let texts: Vec<String> = self.kernels.iter().map(ToString::to_string).collect();
                 texts.join("\n")
             }
-            Stage::Llvm => llvm::text(&self.kernels, &self.code, llvm::TextKind::Ir)?,
-            Stage::Asm => llvm::text(&self.kernels, &self.code, llvm::TextKind::Assembly)?,
+            Stage::Llvm => self.code_text(llvm::TextKind::Ir)?,
+            Stage::Asm => self.code_text(llvm::TextKind::Assembly)?,
             Stage::Dot => {
                 let groups: Vec<_> = self.fusion.groups.iter().map(|g| g.members.clone()).collect();
                 kiln_ir::dot(&self.graph, Some(&groups))
             }
         })
+    }
+
+    fn code_text(&self, kind: llvm::TextKind) -> Result<String, llvm::CompileError> {
+        llvm::text_of_jobs(&jobs(&self.kernels, &self.unread), &self.code, kind)
     }
 
     fn fused(&self) -> String {

@@ -20,10 +20,10 @@ use inkwell::values::FunctionValue;
 use super::build::Build;
 use super::elf;
 use super::gemm;
-use super::loops::{self, Launch, Target};
+use super::loops::{self, Buffers, Launch};
 use super::target::{self, Isa};
 use super::together;
-use crate::kernel::{Body, Kernel};
+use crate::kernel::{Argument, Body, Kernel};
 
 /// How to generate code.
 #[derive(Clone, Debug)]
@@ -35,13 +35,53 @@ pub struct Options {
     /// A buffer that a kernel only writes is written past the caches from this many
     /// bytes on, since it would not stay in them.
     pub stream_bytes: u64,
+    /// The same for a buffer that the program does not read again ([`Job::unread`]),
+    /// which need not stay in them.
+    pub stream_unread_bytes: u64,
 }
 
 impl Default for Options {
     /// For this machine and all its processors.
     fn default() -> Options {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-        Options { isa: Isa::detect(), threads, stream_bytes: 64 << 20 }
+        Options {
+            isa: Isa::detect(),
+            threads,
+            stream_bytes: 64 << 20,
+            stream_unread_bytes: 8 << 20,
+        }
+    }
+}
+
+/// A kernel to compile, and what the program around it knows.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// The kernel.
+    pub kernel: &'a Kernel,
+    /// For each argument, whether what is written to it is never read by the program:
+    /// it goes to the caller, who may take his time. Empty: nothing is known.
+    pub unread: Vec<bool>,
+}
+
+impl Job<'_> {
+    /// Which arguments are written past the caches: those that are only written, are
+    /// larger than the caches, or large and not needed in them. One that is read too
+    /// is in the caches already.
+    fn streaming(&self, options: &Options) -> Vec<bool> {
+        let streams = |(i, a): (usize, &Argument)| {
+            let bytes = a.elements * a.dtype.size() as u64;
+            let least = match self.unread.get(i) {
+                Some(true) => options.stream_unread_bytes.min(options.stream_bytes),
+                _ => options.stream_bytes,
+            };
+            a.writes && !a.reads && bytes >= least
+        };
+        self.kernel.arguments.iter().enumerate().map(streams).collect()
+    }
+
+    /// The kernels themselves, of which nothing more is known.
+    fn all(kernels: &[Kernel]) -> Vec<Job<'_>> {
+        kernels.iter().map(|kernel| Job { kernel, unread: Vec::new() }).collect()
     }
 }
 
@@ -108,38 +148,45 @@ pub enum TextKind {
 /// # Errors
 /// If LLVM refuses, which is a fault of its installation or of ours.
 pub fn compile(kernels: &[Kernel], options: &Options) -> Result<Code, CompileError> {
+    compile_jobs(&Job::all(kernels), options)
+}
+
+/// Compiles kernels of which more is known.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_jobs(jobs: &[Job], options: &Options) -> Result<Code, CompileError> {
     // Equal kernels are compiled once.
-    let symbols: Vec<String> = kernels.iter().map(symbol).collect();
+    let pieces: Vec<Piece> = jobs.iter().map(|job| Piece::new(job, options)).collect();
     let mut first: HashMap<&str, usize> = HashMap::new();
     let mut distinct = Vec::new();
-    for (i, symbol) in symbols.iter().enumerate() {
-        first.entry(symbol).or_insert_with(|| {
+    for (i, piece) in pieces.iter().enumerate() {
+        first.entry(&piece.symbol).or_insert_with(|| {
             distinct.push(i);
             i
         });
     }
-    let groups = group(kernels, &distinct);
+    let groups = group(&pieces, &distinct);
     let made = in_parallel(groups.len(), options.threads, |worker: &mut Option<Worker>, g| {
         if worker.is_none() {
             *worker = Some(Worker::new(options)?);
         }
         let worker = worker.as_ref().expect("made above");
-        let names: Vec<(&Kernel, &str)> =
-            groups[g].iter().map(|&i| (&kernels[i], symbols[i].as_str())).collect();
-        worker.object(&names)
+        let members: Vec<&Piece> = groups[g].iter().map(|&i| &pieces[i]).collect();
+        worker.object(&members)
     })?;
 
     let mut objects = Vec::with_capacity(made.len());
     let mut at: HashMap<usize, Entry> = HashMap::new();
     for (group, (object, launches)) in groups.iter().zip(made) {
         for (&i, launch) in group.iter().zip(launches) {
-            let object = objects.len() as u32;
+            let (object, symbol) = (objects.len() as u32, pieces[i].symbol.clone());
             let Launch { grid, grain, scratch } = launch;
-            at.insert(i, Entry { object, symbol: symbols[i].clone(), grid, grain, scratch });
+            at.insert(i, Entry { object, symbol, grid, grain, scratch });
         }
         objects.push(object);
     }
-    let entries = symbols.iter().map(|s| at[&first[s.as_str()]].clone()).collect();
+    let entries = pieces.iter().map(|p| at[&first[p.symbol.as_str()]].clone()).collect();
     Ok(Code { entries, objects })
 }
 
@@ -148,22 +195,33 @@ pub fn compile(kernels: &[Kernel], options: &Options) -> Result<Code, CompileErr
 /// # Errors
 /// As [`compile`].
 pub fn text(kernels: &[Kernel], options: &Options, kind: TextKind) -> Result<String, CompileError> {
+    text_of_jobs(&Job::all(kernels), options, kind)
+}
+
+/// The code that [`compile_jobs`] makes, for people to read.
+///
+/// # Errors
+/// As [`compile`].
+pub fn text_of_jobs(
+    jobs: &[Job],
+    options: &Options,
+    kind: TextKind,
+) -> Result<String, CompileError> {
     let worker = Worker::new(options)?;
     let mut text = String::new();
-    for kernel in kernels {
-        let symbol = symbol(kernel);
+    for job in jobs {
         let comment = if kind == TextKind::Ir { ';' } else { '#' };
-        for line in kernel.to_string().lines() {
+        for line in job.kernel.to_string().lines() {
             let _ = writeln!(text, "{comment} {line}");
         }
-        let (module, _) = worker.module(&[(kernel, &symbol)])?;
+        let (module, _) = worker.module(&[&Piece::new(job, options)])?;
         match kind {
             TextKind::Ir => text.push_str(&module.print_to_string().to_string_lossy()),
             TextKind::Assembly => {
                 let buffer = worker
                     .machine
                     .write_to_memory_buffer(&module, FileType::Assembly)
-                    .map_err(|e| CompileError::kernel(&kernel.name, e))?;
+                    .map_err(|e| CompileError::kernel(&job.kernel.name, e))?;
                 text.push_str(&String::from_utf8_lossy(buffer.as_slice()));
             }
         }
@@ -172,8 +230,24 @@ pub fn text(kernels: &[Kernel], options: &Options, kind: TextKind) -> Result<Str
     Ok(text)
 }
 
+/// A kernel about to be emitted.
+struct Piece<'a> {
+    kernel: &'a Kernel,
+    /// Which arguments are written past the caches.
+    streaming: Vec<bool>,
+    symbol: String,
+}
+
+impl<'a> Piece<'a> {
+    fn new(job: &Job<'a>, options: &Options) -> Piece<'a> {
+        let streaming = job.streaming(options);
+        let symbol = symbol(job.kernel, &streaming);
+        Piece { kernel: job.kernel, streaming, symbol }
+    }
+}
+
 /// Kernels that share a module: as they come, until there is enough for one.
-fn group(kernels: &[Kernel], distinct: &[usize]) -> Vec<Vec<usize>> {
+fn group(pieces: &[Piece], distinct: &[usize]) -> Vec<Vec<usize>> {
     /// Expressions from which on a module is full: some milliseconds of compile time,
     /// against which the fixed cost of a module is small.
     const FULL: usize = 48;
@@ -185,7 +259,7 @@ fn group(kernels: &[Kernel], distinct: &[usize]) -> Vec<Vec<usize>> {
             size = 0;
         }
         groups.last_mut().expect("pushed above").push(i);
-        size += match &kernels[i].body {
+        size += match &pieces[i].kernel.body {
             Body::Loops(loops) => loops.exprs.len(),
             Body::Together(parts) => parts.iter().map(|p| p.exprs.len()).sum(),
             Body::Contraction(_) => FULL,
@@ -229,7 +303,7 @@ fn in_parallel<T: Send, S: Default>(
 struct Worker {
     context: Context,
     machine: TargetMachine,
-    target: Target,
+    isa: Isa,
 }
 
 /// Light passes: emission has placed values outside loops and chosen vectors, so what
@@ -240,35 +314,27 @@ const PASSES: &str = "function(early-cse<memssa>,loop-mssa(licm),instcombine<no-
 
 impl Worker {
     fn new(options: &Options) -> Result<Worker, CompileError> {
-        let target = Target { isa: options.isa, stream_bytes: options.stream_bytes };
-        Ok(Worker { context: Context::create(), machine: target::machine(options.isa)?, target })
+        let machine = target::machine(options.isa)?;
+        Ok(Worker { context: Context::create(), machine, isa: options.isa })
     }
 
     /// An object file with some kernels, and how each is launched.
-    fn object(
-        &self,
-        kernels: &[(&Kernel, &str)],
-    ) -> Result<(Arc<[u8]>, Vec<Launch>), CompileError> {
-        let (module, launches) = self.module(kernels)?;
+    fn object(&self, pieces: &[&Piece]) -> Result<(Arc<[u8]>, Vec<Launch>), CompileError> {
+        let (module, launches) = self.module(pieces)?;
         let buffer = self
             .machine
             .write_to_memory_buffer(&module, FileType::Object)
-            .map_err(|e| CompileError::kernel(&kernels[0].0.name, e))?;
+            .map_err(|e| CompileError::kernel(&pieces[0].kernel.name, e))?;
         Ok((elf::seal(buffer.as_slice()).into(), launches))
     }
 
     /// An optimised module with some kernels.
-    fn module(
-        &self,
-        kernels: &[(&Kernel, &str)],
-    ) -> Result<(Module<'_>, Vec<Launch>), CompileError> {
-        let fail = |e: inkwell::support::LLVMString| CompileError::kernel(&kernels[0].0.name, e);
-        let module = target::module(&self.context, &self.machine, kernels[0].1);
+    fn module(&self, pieces: &[&Piece]) -> Result<(Module<'_>, Vec<Launch>), CompileError> {
+        let fail =
+            |e: inkwell::support::LLVMString| CompileError::kernel(&pieces[0].kernel.name, e);
+        let module = target::module(&self.context, &self.machine, &pieces[0].symbol);
         let build = Build::new(&self.context, module);
-        let mut launches = Vec::new();
-        for (kernel, symbol) in kernels {
-            launches.push(self.kernel(&build, kernel, symbol)?);
-        }
+        let launches = pieces.iter().map(|piece| self.emit(&build, piece)).collect();
         for function in build.module.get_functions().filter(|f| f.count_basic_blocks() > 0) {
             self.attributes(&build, function);
         }
@@ -281,35 +347,29 @@ impl Worker {
     }
 
     fn attributes<'c>(&'c self, build: &Build<'c>, function: FunctionValue<'c>) {
-        build.attribute(function, "tune-cpu", self.target.isa.tune());
-        let bits = self.target.isa.vector_bits().to_string();
+        build.attribute(function, "tune-cpu", self.isa.tune());
+        let bits = self.isa.vector_bits().to_string();
         build.attribute(function, "prefer-vector-width", &bits);
     }
 
-    fn kernel<'c>(
-        &'c self,
-        build: &Build<'c>,
-        kernel: &Kernel,
-        symbol: &str,
-    ) -> Result<Launch, CompileError> {
-        let arguments = &kernel.arguments;
+    fn emit<'c>(&'c self, build: &Build<'c>, piece: &Piece) -> Launch {
+        let Piece { kernel, streaming, symbol } = piece;
+        let arguments = &kernel.arguments[..];
+        let buffers = Buffers { arguments, streaming };
         match &kernel.body {
-            Body::Loops(loops) => {
-                Ok(loops::emit(build, self.target, arguments, loops, symbol, true).1)
-            }
-            Body::Together(parts) => {
-                Ok(together::emit(build, self.target, arguments, parts, symbol))
-            }
-            Body::Contraction(c) => Ok(gemm::emit(build, self.target.isa, arguments, c, symbol)),
+            Body::Loops(loops) => loops::emit(build, self.isa, buffers, loops, symbol, true).1,
+            Body::Together(parts) => together::emit(build, self.isa, buffers, parts, symbol),
+            Body::Contraction(c) => gemm::emit(build, self.isa, arguments, c, symbol),
         }
     }
 }
 
 /// A symbol that follows from what the kernel computes, and says what that is.
-fn symbol(kernel: &Kernel) -> String {
+fn symbol(kernel: &Kernel, streaming: &[bool]) -> String {
     let mut hasher = elf::Fnv::default();
     kernel.arguments.hash(&mut hasher);
     kernel.body.hash(&mut hasher);
+    streaming.hash(&mut hasher);
     let name: String =
         kernel.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     format!("kiln_{name}_{:016x}", hasher.finish())

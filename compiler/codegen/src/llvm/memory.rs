@@ -127,7 +127,7 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// Bits in which a vector of this index and all parts of it can be computed.
-    fn bits(&self, index: &Index) -> u32 {
+    pub fn bits(&self, index: &Index) -> u32 {
         let (low, high) = index.range(&self.extents);
         let here = i32::try_from(low).is_ok() && i32::try_from(high).is_ok();
         let inside = index.terms.iter().all(|(term, factor)| {

@@ -16,18 +16,20 @@ use inkwell::IntPredicate;
 use inkwell::values::FunctionValue;
 
 use super::build::{Build, Value};
-use super::loops::{self, Launch, Target};
+use super::loops::{self, Buffers, Launch};
+use super::target::Isa;
 use crate::kernel::{Argument, Expr, Exprs, Loops};
 
 /// A part with its arguments numbered in the order of their use.
 #[derive(PartialEq, Eq, Hash)]
 struct Canonical {
     arguments: Vec<Argument>,
+    streaming: Vec<bool>,
     loops: Loops,
 }
 
 /// The canonical form of a part, and which argument of the kernel each of its is.
-fn canonical(arguments: &[Argument], part: &Loops) -> (Canonical, Vec<u32>) {
+fn canonical(buffers: Buffers, part: &Loops) -> (Canonical, Vec<u32>) {
     let mut used: Vec<u32> = Vec::new();
     let mut number = |argument: u32| {
         let known = used.iter().position(|&a| a == argument);
@@ -47,19 +49,21 @@ fn canonical(arguments: &[Argument], part: &Loops) -> (Canonical, Vec<u32>) {
         let same = exprs.add(new, dtype);
         debug_assert_eq!(same, id, "different arguments stay different");
     }
+    part.exprs.rare().iter().for_each(|&c| exprs.mark_rare(c));
     let mut loops = Loops { exprs, ..part.clone() };
     for store in loops.stages.iter_mut().flat_map(|s| &mut s.stores) {
         store.argument = number(store.argument);
     }
-    let arguments = used.iter().map(|&a| arguments[a as usize]).collect();
-    (Canonical { arguments, loops }, used)
+    let arguments = used.iter().map(|&a| buffers.arguments[a as usize]).collect();
+    let streaming = used.iter().map(|&a| buffers.streaming[a as usize]).collect();
+    (Canonical { arguments, streaming, loops }, used)
 }
 
 /// Emits the entry `name` for `parts`.
 pub(crate) fn emit(
     build: &Build,
-    target: Target,
-    arguments: &[Argument],
+    isa: Isa,
+    buffers: Buffers,
     parts: &[Loops],
     name: &str,
 ) -> Launch {
@@ -69,11 +73,12 @@ pub(crate) fn emit(
     let mut worth = 0u64;
     let mut calls = Vec::new();
     for part in parts {
-        let (canonical, used) = canonical(arguments, part);
+        let (canonical, used) = canonical(buffers, part);
         let number = known.len();
         let (function, launch) = *known.entry(canonical).or_insert_with_key(|c| {
             let name = format!("{name}.{number}");
-            loops::emit(build, target, &c.arguments, &c.loops, &name, false)
+            let buffers = Buffers { arguments: &c.arguments, streaming: &c.streaming };
+            loops::emit(build, isa, buffers, &c.loops, &name, false)
         });
         calls.push((function, used, whole.grid, launch.grid));
         whole.grid += launch.grid;

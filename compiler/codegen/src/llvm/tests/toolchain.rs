@@ -6,7 +6,7 @@ use kiln_ir::DType;
 
 use super::*;
 use crate::kernel::expr::BinaryOp;
-use crate::llvm::{Code, TextKind, text};
+use crate::llvm::{Code, Job, TextKind, compile_jobs, text, text_of_jobs};
 
 fn add(n: u64) -> Kernel {
     let mut b = Builder::new();
@@ -89,6 +89,27 @@ fn only_large_results_bypass_the_caches() {
     updated.arguments[2].reads = true;
     let updated = text(&[updated], &options(Isa::V4), TextKind::Assembly).unwrap();
     assert!(!updated.contains("vmovnt"), "{updated}");
+}
+
+#[test]
+fn results_for_the_caller_bypass_the_caches_sooner() {
+    let streams = |n, unread: &[bool]| {
+        let job = Job { kernel: &add(n), unread: unread.to_vec() };
+        let asm = text_of_jobs(&[job], &options(Isa::V4), TextKind::Assembly).unwrap();
+        asm.contains("vmovntps")
+    };
+    assert!(streams(1 << 21, &[false, false, true]));
+    assert!(!streams(1 << 21, &[]));
+    assert!(!streams(1 << 20, &[false, false, true]));
+    assert!(streams(1 << 24, &[]));
+    // Both forms of one kernel can be in one program.
+    let kernel = add(1 << 21);
+    let jobs = [
+        Job { kernel: &kernel, unread: vec![false, false, true] },
+        Job { kernel: &kernel, unread: vec![false; 3] },
+    ];
+    let code = compile_jobs(&jobs, &options(Isa::V4)).unwrap();
+    assert_ne!(code.entries[0].symbol, code.entries[1].symbol);
 }
 
 #[test]
