@@ -13,7 +13,7 @@
 
 use hashbrown::HashMap;
 
-use super::{Buffers, Launch};
+use super::{Buffers, Launch, Operand};
 use crate::kernel::expr::Places;
 use crate::kernel::index::Extents;
 use crate::kernel::{
@@ -57,19 +57,21 @@ fn checked(launch: Launch) -> Launch {
 
 /// One launch of independent ones. Buffers that several read are passed once.
 pub(crate) fn join(name: &str, launches: Vec<Launch>) -> Launch {
-    let mut all: Vec<(super::Operand, Argument)> = Vec::new();
+    let mut all: Vec<(Operand, Argument)> = Vec::new();
+    let mut known: HashMap<Operand, usize> = HashMap::new();
     for launch in &launches {
         for (&operand, argument) in launch.arguments.iter().zip(&launch.kernel.arguments) {
-            match all.iter_mut().find(|(o, _)| *o == operand) {
-                Some((_, known)) => {
-                    known.reads |= argument.reads;
-                    known.writes |= argument.writes;
-                }
-                None => all.push((operand, *argument)),
+            let at = *known.entry(operand).or_insert(all.len());
+            if at == all.len() {
+                all.push((operand, *argument));
             }
+            all[at].1.reads |= argument.reads;
+            all[at].1.writes |= argument.writes;
         }
     }
-    let number: HashMap<super::Operand, u32> =
+    // Inputs first, as in every launch.
+    all.sort_by_key(|(_, argument)| argument.writes);
+    let number: HashMap<Operand, u32> =
         all.iter().enumerate().map(|(i, (o, _))| (*o, i as u32)).collect();
     let mut parts = Vec::new();
     for launch in launches {
