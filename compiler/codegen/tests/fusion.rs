@@ -50,8 +50,8 @@ fn check(b: &Builder, group: &Group, domain: Domain) -> Lowered {
     add_constants(&b.graph, &mut fused);
     let lowered = run_group(&b.graph, group, &mut fused);
     for root in &group.roots {
-        let kernels: String = lowered.launches.iter().map(|l| l.kernel.to_string()).collect();
-        assert!(fused[root] == unfused[root], "fused differs from unfused:\n{kernels}");
+        let kernels = || lowered.launches.iter().map(|l| l.kernel.to_string()).collect::<String>();
+        assert!(fused[root] == unfused[root], "fused differs from unfused:\n{}", kernels());
     }
     lowered
 }
@@ -244,7 +244,7 @@ fn reductions_over_several_axes() {
 
 #[test]
 fn splitting_keeps_the_bits_of_every_level() {
-    for (text, dims, axis) in [("f32[1,131073]", [1, 131073], 1), ("f32[5000,3]", [5000, 3], 0)] {
+    for (text, dims, axis) in [("f32[1,65537]", [1, 65537], 1), ("f32[2049,3]", [2049, 3], 0)] {
         let mut b = Builder::new();
         let x = b.parameter(text);
         let kept = vec![1 - axis];

@@ -116,11 +116,12 @@ fn every_sample_agrees_with_eval() {
                             error <= n * epsilon(want.dtype()) * scale
                         }
                     };
-                let kernels: String =
-                    lowered.launches.iter().map(|l| l.kernel.to_string()).collect();
+                let kernels =
+                    || lowered.launches.iter().map(|l| l.kernel.to_string()).collect::<String>();
                 assert!(
                     fits,
-                    "{row} {sample:?}\nelement {i}: got {got:?}, want {want:?}\n{kernels}\n{operands:?}"
+                    "{row} {sample:?}\nelement {i}: got {got:?}, want {want:?}\n{}\n{operands:?}",
+                    kernels()
                 );
                 compared += 1;
             }
