@@ -21,7 +21,7 @@
 //! included, the new program computes the bits of the old one (of NaN, that it is
 //! one). A rule that would be off by a rounding is not here, however small. Each is
 //! proven by running both sides over all values of a small type in
-//! `tests/simplify_rules.rs`, or argued where it stands.
+//! `tests/simplify_rules`, or argued where it stands.
 //!
 //! A rule looks at one node and answers with a [`Term`]. The walk applies it, then
 //! looks again at the new nodes and at the readers of the old one, until no rule
