@@ -226,6 +226,7 @@ impl<'a, 'c> Driver<'a, 'c> {
             streaming: vec![false; arguments.len()],
             ahead: vec![0; arguments.len()],
             detours: Vec::new(),
+            aligned: None,
         };
         let scratch = Scratch::new(&tiling, c.accumulator.size() as u64, plain.is_some());
         Driver {

@@ -24,6 +24,10 @@ use super::tiling::Along;
 use super::{Block, Driver, Steps, set};
 use crate::kernel::{Axis, ExprId};
 
+/// Steps of some row panels that are packed together: their pieces of memory are read
+/// from as many pages, and lie in the L1 cache at once even if they share its sets.
+const GROUP: u64 = 8;
+
 impl<'c> Driver<'_, 'c> {
     /// Packs the right factor of a column block.
     pub(super) fn pack_right(&self, block: &Block<'c>, steps: Steps<'c>, along: Along) {
@@ -135,18 +139,21 @@ impl<'c> Driver<'_, 'c> {
         let safe = (0..t.row_panels.parts).rev().take_while(|&p| t.row_panels.start(p) + width > m);
         let safe = t.row_panels.parts - safe.count() as u64;
         let bound = b.i64(safe as i64);
-        self.each("pack.step", (b.i64(0), steps.count, 1), |k| {
+        self.each("pack.steps", (b.i64(0), steps.count, GROUP), |group| {
+            let group_end = self.min(b.add(group, b.i64(GROUP as i64)), steps.count);
             let body = |panel, masked: bool| {
                 let row = self.start(t.row_panels, panel);
                 let left = b.sub(b.i64(m as i64), row);
                 let mask = (masked && width > 1).then(|| tile::mask(b, width, left));
                 let mut place = block.place.clone();
                 set(&mut place, self.roles.row, row);
-                place.inner = Some(b.add(steps.from, k));
                 place.lanes = Lanes { axis: self.roles.row, width: width as u32, mask };
-                let value = self.factor(self.roles.left, &place, block);
                 let packed = self.part(self.scratch.left, b.sub(panel, panels.0), stride);
-                self.put(packed, b.mul(k, b.i64(width as i64)), value);
+                self.each("pack.step", (group, group_end, 1), |k| {
+                    let place = Place { inner: Some(b.add(steps.from, k)), ..place.clone() };
+                    let value = self.factor(self.roles.left, &place, block);
+                    self.put(packed, b.mul(k, b.i64(width as i64)), value);
+                });
             };
             let (whole, edge) = (self.min(panels.1, bound), self.max(panels.0, bound));
             if safe > 0 {
