@@ -344,6 +344,36 @@ impl Index {
         Some(coefficient)
     }
 
+    /// `Some(f)` when the index moves by `f` for each step along `axis` within blocks of
+    /// `width` steps that start at multiples of `width`.
+    ///
+    /// That is less than affine: `r/784` and `r%784` are constant and linear in blocks of
+    /// 16, though not beyond.
+    pub fn coefficient_in_blocks(&self, axis: Axis, width: i64) -> Option<i64> {
+        let mut coefficient = 0;
+        for (term, factor) in &self.terms {
+            match term {
+                Term::Axis(a) if *a == axis => coefficient += factor,
+                Term::Quotient(x, d) | Term::Remainder(x, d) if x.depends_on(axis) => {
+                    // In a block, x runs from a multiple of `block` to below the next one,
+                    // and d is a multiple of it too.
+                    let step = x.coefficient(axis).filter(|s| *s > 0)?;
+                    let block = step * width;
+                    let others = x.terms.iter().filter(|(t, _)| *t != Term::Axis(axis));
+                    let aligned = others.map(|(_, f)| *f).chain([x.constant, *d]);
+                    if !aligned.into_iter().all(|v| v % block == 0) {
+                        return None;
+                    }
+                    if matches!(term, Term::Remainder(..)) {
+                        coefficient += factor * step;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some(coefficient)
+    }
+
     /// How many terms it takes to write the index down.
     pub fn size(&self) -> usize {
         let inside = self.terms.iter().map(|(term, _)| match term {
@@ -658,6 +688,32 @@ mod tests {
         assert_eq!(y.coefficient(Axis::Point(1)), None);
         assert!(!y.merges(Axis::Point(0), Axis::Point(1), 8));
         assert!(x.quotient(3, &extents).merges(Axis::Point(0), Axis::Point(1), 8));
+    }
+
+    #[test]
+    fn coefficients_in_blocks_hold_in_every_block() {
+        let mut random = Random(3);
+        let mut found = 0;
+        for _ in 0..2000 {
+            let extents = Extents { points: vec![3, 2, 1], inner: 48, row: 0, column: 0 };
+            let unit = [1, 4, 8, 16][random.below(4) as usize];
+            let p = Index::axis(Axis::Point(0)).scale(unit * random.below(5));
+            let x = Index::axis(Axis::Inner).scale(1 + random.below(2)).add(&p);
+            let x = x.offset(unit * random.below(3));
+            let d = unit * (1 + random.below(6));
+            let y = x.quotient(d, &extents).scale(random.below(7));
+            let y = y.add(&x.remainder(d, &extents).scale(random.below(3)));
+            for width in [2, 4, 16] {
+                let Some(step) = y.coefficient_in_blocks(Axis::Inner, width) else { continue };
+                found += usize::from(y.coefficient(Axis::Inner).is_none());
+                for at in positions(&extents) {
+                    let first = [at[0], at[1], at[2], at[3] - at[3] % width];
+                    let moved = value(&y, &first) + step * (at[3] % width);
+                    assert_eq!(value(&y, &at), moved, "{y} at {at:?}, blocks of {width}");
+                }
+            }
+        }
+        assert!(found > 100, "only {found} indices are affine in blocks and not beyond");
     }
 
     #[test]

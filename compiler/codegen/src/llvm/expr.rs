@@ -144,6 +144,8 @@ pub(crate) struct Emitter<'a, 'c> {
     pub ahead: Vec<u64>,
     /// What is evaluated under branches.
     pub detours: Vec<Detour>,
+    /// The axis along which vectors start at multiples of their width, if there is one.
+    pub aligned: Option<Axis>,
 }
 
 impl<'a, 'c> Emitter<'a, 'c> {

@@ -156,7 +156,12 @@ impl<'c> Emitter<'_, 'c> {
         }
         let mut dynamic = false;
         index.for_each_dynamic(&mut |e: ExprId| dynamic |= lanes(values.get(e)) > 1);
-        let step = if dynamic { None } else { index.coefficient(place.lanes.axis) };
+        let lanes = place.lanes;
+        let step = match (dynamic, self.aligned == Some(lanes.axis)) {
+            (true, _) => None,
+            (false, true) => index.coefficient_in_blocks(lanes.axis, lanes.width.into()),
+            (false, false) => index.coefficient(lanes.axis),
+        };
         match step {
             Some(1) => {
                 Address::Ascending(b.gep(element, base, self.scalar_index(index, place, values)))

@@ -75,6 +75,7 @@ pub(crate) fn emit<'c>(
         streaming: streaming.to_vec(),
         ahead: arguments.iter().map(|a| if bytes(a) >= LARGE { AHEAD } else { 0 }).collect(),
         detours: detours(loops),
+        aligned: (loops.lanes == Lanes::Inner).then_some(Axis::Inner),
     };
     let body = Body {
         emitter,

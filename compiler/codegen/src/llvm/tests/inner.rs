@@ -3,6 +3,7 @@
 use kiln_ir::DType;
 use kiln_ir::op::{ArgKind, ReduceKind};
 
+use super::super::TextKind;
 use super::*;
 use crate::kernel::expr::{BinaryOp, UnaryOp};
 use crate::kernel::{Combine, Ragged, Reduction, Tree};
@@ -247,6 +248,41 @@ fn rows_in_odd_orders() {
         let s = b.exprs.add(Expr::Slot(0), DType::F32);
         b.store(4, point(0), s);
         check(&b.kernel(&[4], Lanes::Inner), 1);
+    }
+}
+
+#[test]
+fn rows_that_jump_between_runs() {
+    // A sum over the first and last of three axes reads runs of `run` elements, `jump`
+    // apart. Runs of whole vectors are loaded as such, others element by element.
+    for (run, runs) in [(16, 5), (48, 3), (64, 11), (32, 20), (20, 9), (7, 30)] {
+        for dtype in [DType::F32, DType::F64, DType::I8] {
+            let (n, jump) = (run * runs, 3 * run);
+            let extents = crate::kernel::index::Extents {
+                points: vec![3],
+                inner: n as u64,
+                ..Default::default()
+            };
+            let r = inner();
+            let at = r.quotient(run, &extents).scale(jump).add(&r.remainder(run, &extents));
+            let at = at.add(&point(0).scale(run));
+            let mut b = Builder::new();
+            let a = b.read(dtype, (jump * runs) as u64);
+            let x = b.load(a, at.clone());
+            let tree = Tree::of(n as u64, Lanes::Inner);
+            let combine = Combine::Value(ReduceKind::Sum);
+            b.stage(n as u64).reductions = vec![Reduction { combine, value: x, slot: 0, tree }];
+            b.stage(n as u64);
+            let s = b.exprs.add(Expr::Slot(0), dtype);
+            let y = b.exprs.binary(BinaryOp::Sub, x, s);
+            b.store((jump * runs) as u64, at, y);
+            let kernel = b.kernel(&[3], Lanes::Inner);
+            check(&kernel, n as u64);
+            if dtype == DType::F32 && run % 16 == 0 {
+                let ir = super::super::text(&[kernel], &Options::default(), TextKind::Ir).unwrap();
+                assert!(!ir.contains("masked.gather"), "runs of {run} are gathered");
+            }
+        }
     }
 }
 
