@@ -12,7 +12,8 @@
 //!    (which becomes part of the code), or an *input*: a parameter, a constant with
 //!    more distinct elements, or a root of another group.
 //! 3. Groups do not depend on each other in a circle.
-//! 4. What its [`Kind`] says.
+//! 4. A root is made by one group, and is read by another or returned.
+//! 5. What its [`Kind`] says.
 
 use hashbrown::HashSet;
 use kiln_ir::{Graph, NodeId, Op, Scalar, Shape, Value};

@@ -58,6 +58,16 @@ fn values_are_made_once() {
 }
 
 #[test]
+fn roots_are_read() {
+    let (graph, mut fusion) = two_groups();
+    let group = &mut fusion.groups[0];
+    let reduction = group.members.iter().find(|&&m| graph.op(m).name() == "reduce_max");
+    let node = *reduction.expect("softmax has a maximum");
+    group.roots.insert(0, kiln_ir::Value { node, result: 0 });
+    broken(&graph, &fusion, "nobody reads its root");
+}
+
+#[test]
 fn members_are_in_order() {
     let (graph, mut fusion) = two_groups();
     fusion.groups[0].members.reverse();

@@ -5,7 +5,10 @@
 
 mod support;
 
-use kiln_ir::op::{Binary, Concatenate, Reduce, ReduceKind, Unary};
+use std::sync::Arc;
+
+use kiln_ir::Graph;
+use kiln_ir::op::{Binary, Call, Concatenate, Reduce, ReduceKind, Unary};
 use support::Builder;
 
 /// K77: x_{k+1} = x_k + x_k. Walked as a tree it has 2^256 leaves.
@@ -90,6 +93,44 @@ fn ten_thousand_readers() {
     }
     let (_, m) = b.optimize();
     assert!(m.kernels <= 1 + 5_000usize.div_ceil(64), "{m:?}");
+}
+
+/// Launches that parts share stay of a size that compiles.
+#[test]
+fn shared_launches_are_bounded() {
+    let mut b = Builder::new("parts");
+    for i in 0..40 {
+        let x = b.parameter(&format!("x{i}"), [64 + i]);
+        let mut y = x;
+        for _ in 0..10 {
+            y = b.unary(Unary::Sin, y);
+        }
+        b.output(y);
+    }
+    let (_, m) = b.optimize();
+    // 40 times 320 operations, 2,048 to a launch.
+    assert_eq!((m.kernels, m.togethers), (7, 7));
+}
+
+/// Calls a thousand deep are inlined without a stack a thousand deep.
+#[test]
+fn deep_calls_are_inlined() {
+    let mut callee: Option<Arc<Graph>> = None;
+    for depth in 0..1000 {
+        let mut b = Builder::new(&format!("f{depth}"));
+        let x = b.parameter("x", [4]);
+        let y = match callee.take() {
+            Some(graph) => b.op(Call { graph }, &[x]),
+            None => x,
+        };
+        let y = b.unary(Unary::Sin, y);
+        b.output(y);
+        callee = Some(Arc::new(b.graph));
+    }
+    let graph = Graph::clone(&callee.expect("made above"));
+    let optimized = kiln_opt::optimize(graph, &kiln_opt::Options::default()).expect("optimizes");
+    assert_eq!(optimized.graph.len(), 1001);
+    assert_eq!(optimized.rewrites["inline.call"], 999);
 }
 
 /// A deep network of dense layers and normalisations.

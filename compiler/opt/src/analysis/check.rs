@@ -49,6 +49,14 @@ pub fn check(fusion: &Fusion, graph: &Graph) -> Result<(), String> {
             return Err(format!("no group makes the output {}", name(graph, output)));
         }
     }
+    let read: HashSet<Value> = fusion.groups.iter().flat_map(|g| g.inputs(graph)).collect();
+    let returned: HashSet<Value> = graph.outputs().iter().copied().collect();
+    for (g, group) in fusion.groups.iter().enumerate() {
+        let unread = |r: &&Value| !read.contains(*r) && !returned.contains(*r);
+        if let Some(&root) = group.roots.iter().find(unread) {
+            return Err(format!("group {g}: nobody reads its root {}", name(graph, root)));
+        }
+    }
     Ok(())
 }
 

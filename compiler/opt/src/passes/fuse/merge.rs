@@ -328,8 +328,9 @@ impl State<'_, '_> {
                 self.line.remove(id);
                 None
             } else {
-                // Without a reduction among them, roots of two shapes may not be a
-                // group any more. Then the value stays, unread.
+                // Fewer roots are a group too: a reduction's readers do not vanish, since
+                // nobody else computes it, so what made roots of two shapes one group
+                // is still there. If that were wrong, the value would stay, unread.
                 let Some(new) = self.assessor.assess(&old.members, &roots) else { continue };
                 Some(new)
             };

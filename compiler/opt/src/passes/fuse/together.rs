@@ -24,8 +24,10 @@ use crate::analysis::share::may_share;
 use crate::group::{Fusion, Group, Kind};
 use crate::pipeline::PassCx;
 
-/// Most parts of one launch: bounds the size of its code.
+/// Most parts of one launch, and most operations of all of them together, in terms of
+/// what one group may have: bounds the size of its code.
 const PARTS: usize = 64;
+const OPERATIONS: u32 = 4;
 
 /// The groups, given in topological order, as a fusion.
 pub(crate) fn together(
@@ -49,10 +51,15 @@ pub(crate) fn together(
     let mut joined = vec![false; groups.len()];
     for rank in by_rank {
         let mut open: Vec<(Vec<usize>, Donated)> = Vec::new();
+        let operations =
+            |parts: &[usize]| -> u32 { parts.iter().map(|&g| groups[g].operations).sum() };
         for g in rank {
             let part = Donated::new(graph, &signature, &group(nodes, &groups[g]));
             let room = |(parts, of): &&mut (Vec<usize>, Donated)| {
-                parts.len() < PARTS && !of.conflicts(&part)
+                let sum = operations(parts) + groups[g].operations;
+                parts.len() < PARTS
+                    && sum <= OPERATIONS * machine.operations
+                    && !of.conflicts(&part)
             };
             match open.iter_mut().find(room) {
                 Some((parts, of)) => {
