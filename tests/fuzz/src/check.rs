@@ -35,16 +35,20 @@ pub struct Tally {
 /// What differed, with the seed, the way and the program's text.
 pub fn check_seed(seed: u64) -> Result<Tally, String> {
     let program = generate(seed);
-    let mut random = Random::new(seed ^ 0x5eed);
-    let levels: Vec<Isa> =
-        [Isa::V2, Isa::V3, Isa::V4].into_iter().filter(|isa| isa.is_supported()).collect();
-    let isa = random.pick(&levels);
+    let isa = level(seed);
     let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&program, isa)));
     let checked = checked.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         Err(format!("panic: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?")))
     });
     checked.map_err(|message| format!("seed {seed} on {isa:?}: {message}\n{}", program.graph))
+}
+
+/// The instruction set that the program of a seed is checked on.
+pub fn level(seed: u64) -> Isa {
+    let levels: Vec<Isa> =
+        [Isa::V2, Isa::V3, Isa::V4].into_iter().filter(|isa| isa.is_supported()).collect();
+    Random::new(seed ^ 0x5eed).pick(&levels)
 }
 
 /// Checks one program on one instruction set.
@@ -81,6 +85,36 @@ pub fn check(program: &Program, isa: Isa) -> Result<Tally, String> {
         }
     }
     Ok(tally)
+}
+
+/// The first node of a failing program whose own value already differs when it is the
+/// only output, for people: inlined, in order, with its operands.
+pub fn first_difference(program: &Program, isa: Isa) -> Option<String> {
+    let options = kiln_opt::Options::none();
+    let graph = kiln_opt::optimize(program.graph.clone(), &options).ok()?.graph;
+    let way = Way { isa, fused: false, threads: 1, donate: false };
+    for node in graph.order() {
+        if graph.parameter_index(node).is_some() {
+            continue;
+        }
+        for value in graph.results(node) {
+            let mut alone = graph.clone();
+            for o in 0..alone.outputs().len() {
+                alone.set_output(o, value);
+            }
+            let want = kiln_ir::eval(&alone, &program.arguments).ok()?;
+            let got = build(&alone, way).and_then(|c| run(&c, way, &program.arguments, 1));
+            let message = match got {
+                Ok(got) => difference(&want[0], &got[0], rough(&want[0])),
+                Err(message) => Some(message),
+            };
+            if let Some(message) = message {
+                let op = graph.op(node);
+                return Some(format!("first at {op} {:?}: {message}\n{alone}", graph.types(node)));
+            }
+        }
+    }
+    None
 }
 
 /// How near a rough output must be: a fraction of the largest element, since sums

@@ -14,7 +14,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-use kiln_fuzz::check::check_seed;
+use kiln_fuzz::check::{check_seed, first_difference, level};
 use kiln_fuzz::generate::generate;
 
 fn main() -> ExitCode {
@@ -73,6 +73,11 @@ fn one(seed: u64) -> ExitCode {
         }
         Err(message) => {
             println!("{message}");
+            let program = generate(seed);
+            match first_difference(&program, level(seed)) {
+                Some(found) => println!("{found}"),
+                None => println!("every node alone is right"),
+            }
             ExitCode::FAILURE
         }
     }

@@ -76,8 +76,7 @@ impl<'c> Arithmetic<'_, 'c> {
         };
         let bits = lanes(x) * size;
         if self.isa != Isa::V4 || !matches!(bits, 128 | 256 | 512) {
-            let name = if max { "llvm.maximum" } else { "llvm.minimum" };
-            return b.binary_intrinsic(name, x, y);
+            return self.extremum_by_compares(max, x, y);
         }
         // VRANGE knows that -0 is below +0 but drops NaN. Three instructions, against
         // the eight or so that LLVM makes of the intrinsic.
@@ -89,6 +88,24 @@ impl<'c> Arithmetic<'_, 'c> {
             args.push(b.i32(4)); // round as the control register says
         }
         let number = b.intrinsic(&name, &[], &args);
+        let nan = b.fcmp(FloatPredicate::UNO, x, y);
+        b.select(nan, b.float_like(x, f64::NAN), number)
+    }
+
+    /// The same by comparisons. Not by `llvm.maximum`: LLVM 19 narrows it to the type
+    /// that both operands were extended from and then drops NaN in `half`.
+    ///
+    /// Operands that compare equal differ at most in the sign of zero: `and` of their
+    /// bits is +0 unless both are −0, `or` is −0 unless both are +0.
+    fn extremum_by_compares(&self, max: bool, x: Value<'c>, y: Value<'c>) -> Value<'c> {
+        let b = self.build;
+        let float = scalar_ty(x.get_type());
+        let int = b.int_ty(if float == b.f32_ty() { 32 } else { 64 }).into();
+        let (i, j) = (b.bitcast(x, int), b.bitcast(y, int));
+        let equal = b.bitcast(if max { b.and(i, j) } else { b.or(i, j) }, float);
+        let (low, high) = if max { (x, y) } else { (y, x) };
+        let number = b.select(b.fcmp(FloatPredicate::OGT, x, y), low, equal);
+        let number = b.select(b.fcmp(FloatPredicate::OLT, x, y), high, number);
         let nan = b.fcmp(FloatPredicate::UNO, x, y);
         b.select(nan, b.float_like(x, f64::NAN), number)
     }
