@@ -175,7 +175,7 @@ fn gelu(e: &mut Exprs, x: ExprId) -> ExprId {
     let whole = e.binary(Sub, moved, shift);
     let rest = e.binary(Sub, power, whole);
     let mut p = c(e, 0.001_333_355_8);
-    for next in [0.009_618_129, 0.055_504_11, 0.240_226_5, 0.693_147_2, 1.0] {
+    for next in [0.009_618_129, 0.055_504_11, 0.240_226_5, std::f64::consts::LN_2, 1.0] {
         let next = c(e, next);
         p = e.fma(p, rest, next);
     }

@@ -19,9 +19,10 @@ use kiln_ir::DType;
 
 use super::super::build::Value;
 use super::super::expr::{Lanes, Place};
+use super::driver::{Block, Driver, Steps};
+use super::roles::set;
 use super::tile;
 use super::tiling::Along;
-use super::{Block, Driver, Steps, set};
 use crate::kernel::{Axis, ExprId};
 
 /// Steps of some row panels that are packed together: their pieces of memory are read
@@ -173,7 +174,8 @@ impl<'c> Driver<'_, 'c> {
         if t.k_block >= t.lanes {
             self.each("pack.steps", (zero, whole, t.lanes), |k| body(k, None));
         }
-        if t.k_block % t.lanes != 0 || self.c.k % t.k_block % t.lanes != 0 {
+        let last = self.c.k % t.k_block;
+        if !t.k_block.is_multiple_of(t.lanes) || !last.is_multiple_of(t.lanes) {
             b.when("pack.rest", b.icmp(IntPredicate::ULT, whole, steps.count), || {
                 let left = b.sub(steps.count, whole);
                 body(whole, Some(tile::mask(b, t.lanes, left)));

@@ -2,6 +2,8 @@
 
 use kiln_ir::DType;
 
+use super::super::build::Value;
+use super::super::expr::Place;
 use super::tiling::{Access, Along, Strides};
 use crate::kernel::{Argument, Axis, Contraction, Expr, ExprId, Store};
 
@@ -81,4 +83,14 @@ pub(super) fn plain_store(
     let contiguous = roles.n == 1 || index.coefficient(roles.column) == Some(1);
     let row = index.coefficient(roles.row)?;
     (*c.exprs.get(*value) == Expr::Sum && same && contiguous).then_some((*argument as usize, row))
+}
+
+/// Gives an axis a value.
+pub(super) fn set<'c>(place: &mut Place<'c>, axis: Axis, value: Value<'c>) {
+    match axis {
+        Axis::Point(p) => place.points[p as usize] = value,
+        Axis::Inner => place.inner = Some(value),
+        Axis::Row => place.row = Some(value),
+        Axis::Column => place.column = Some(value),
+    }
 }

@@ -194,6 +194,12 @@ fn batches_are_numbered_in_order() {
 }
 
 #[test]
+fn a_sum_of_nothing_is_zero() {
+    check(&product(DType::F32, &[2], (5, 18, 0), PLAIN), 405);
+    check(&product(DType::BF16, &[], (5, 18, 0), (Lies::Turned, Lies::Turned)), 406);
+}
+
+#[test]
 fn empty_results_do_nothing() {
     for (batch, shape) in [(vec![], (0, 5, 3)), (vec![], (5, 0, 3)), (vec![0], (2, 2, 2))] {
         check(&product(DType::F32, &batch, shape, PLAIN), 410);

@@ -360,7 +360,8 @@ impl Tiling {
 /// Narrow or flat results want what they can fill.
 fn tile(m: u64, columns: u64, machine: &Machine) -> (u64, u64) {
     // Tiles of few rows come first: they are for results of few rows.
-    let (flat, tall): (&[(u64, u64)], &[(u64, u64)]) = match (machine.registers, machine.fused) {
+    type Tiles = &'static [(u64, u64)];
+    let (flat, tall): (Tiles, Tiles) = match (machine.registers, machine.fused) {
         (32.., _) => {
             (&[(1, 8), (2, 8), (3, 7), (4, 5), (5, 4)], &[(8, 3), (6, 4), (12, 2), (12, 1)])
         }
@@ -392,11 +393,11 @@ fn right(problem: &Problem, machine: &Machine) -> Right {
         return panels;
     };
     let lanes = machine.vector_bytes / problem.element;
-    if problem.n % lanes != 0 && !machine.masks {
+    if !problem.n.is_multiple_of(lanes) && !machine.masks {
         return panels;
     }
     let stride = inner.unsigned_abs() * problem.element;
-    let aligned = stride % machine.vector_bytes == 0;
+    let aligned = stride.is_multiple_of(machine.vector_bytes);
     let direct = problem.m <= if aligned { FEW_ROWS } else { FEW_ROWS / 4 };
     if direct { Right::Direct(strides) } else { panels }
 }
