@@ -1,6 +1,6 @@
 //! Which argument may be passed the buffer of another.
 
-use super::{Body, Expr, Kernel, Loops};
+use super::{Body, Contraction, Expr, Kernel, Loops};
 
 impl Kernel {
     /// Whether a launch may pass one buffer for `read`, which is only read, and for
@@ -8,8 +8,9 @@ impl Kernel {
     /// whatever runs first, because it is read for that element alone.
     ///
     /// That is so when every load of `read` is at the index of the one store to
-    /// `written`, in the stage of the store or an earlier one. Conservative: the
-    /// answer no may have other reasons.
+    /// `written`, in the stage of the store or an earlier one; in a contraction, when it
+    /// is not of a factor, which is read for many elements. Conservative: the answer no
+    /// may have other reasons.
     pub fn may_share(&self, read: u32, written: u32) -> bool {
         let (a, b) = (self.arguments[read as usize], self.arguments[written as usize]);
         let plain = a.reads && !a.writes && b.writes && !b.reads;
@@ -18,9 +19,7 @@ impl Kernel {
         }
         match &self.body {
             Body::Loops(loops) => shares(loops, read, written),
-            // Tiles read factors for many elements, and a backend may keep partial sums
-            // in the result while it still needs what the epilogue reads.
-            Body::Contraction(_) => false,
+            Body::Contraction(contraction) => shares_sum(contraction, read, written),
             // Both in one part, and nowhere else.
             Body::Together(parts) => {
                 let touched = |part: &&Loops| touches(part, read) || touches(part, written);
@@ -64,5 +63,18 @@ fn shares(loops: &Loops, read: u32, written: u32) -> bool {
             }
             _ => true,
         })
+    })
+}
+
+/// A backend keeps sums that wait for more steps out of a result that shares.
+fn shares_sum(c: &Contraction, read: u32, written: u32) -> bool {
+    let mut stores = c.stores.iter().filter(|s| s.argument == written);
+    let (Some(store), None) = (stores.next(), stores.next()) else { return false };
+    let factors = c.exprs.reachable([c.lhs, c.rhs]);
+    c.exprs.iter().all(|(id, expr, _)| match expr {
+        Expr::Load { argument, index, .. } if *argument == read => {
+            !factors[id.0 as usize] && *index == store.index
+        }
+        _ => true,
     })
 }

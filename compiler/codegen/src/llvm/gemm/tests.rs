@@ -236,6 +236,24 @@ fn the_old_value_may_lie_where_the_result_goes() {
 }
 
 #[test]
+fn an_operand_of_the_result_may_share_its_buffer() {
+    let mut dot = Dot::new(&[], (8, 8, 8), DType::F32);
+    let lhs = dot.factor(DType::F32, ROW, Lies::Plain);
+    let rhs = dot.factor(DType::F32, COLUMN, Lies::Plain);
+    let old = dot.load(DType::F32, &[ROW, COLUMN]);
+    let turned = dot.load(DType::F32, &[COLUMN, ROW]);
+    let sum = dot.sum();
+    let value = dot.exprs.binary(BinaryOp::Add, sum, old);
+    let value = dot.exprs.binary(BinaryOp::Add, value, turned);
+    let store = dot.store(value);
+    let kernel = dot.kernel(lhs, rhs, vec![store]);
+    assert!(kernel.may_share(2, 4), "{kernel}");
+    for read in [0, 1, 3] {
+        assert!(!kernel.may_share(read, 4), "argument {read} is read for other elements");
+    }
+}
+
+#[test]
 fn operands_may_be_computed() {
     for (i, shape) in [(7, 19, 21), (14, 33, 34), (5, 1, 20)].into_iter().enumerate() {
         let mut dot = Dot::new(&[2], shape, DType::F32);
