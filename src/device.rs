@@ -85,9 +85,11 @@ pub(crate) fn error(error: &kiln_runtime::Error) -> Error {
         E::OutOfMemory { .. } => ErrorKind::Device(DeviceErrorKind::OutOfMemory),
         E::Setup(_) => ErrorKind::Device(DeviceErrorKind::Unavailable),
         E::Load(_) => ErrorKind::Compile,
-        E::ArgumentCount { .. } | E::ArgumentType { .. } | E::OtherDevice { .. } => {
-            ErrorKind::Internal
-        }
+        E::ArgumentCount { .. }
+        | E::ArgumentType { .. }
+        | E::OtherDevice { .. }
+        | E::HostBytes { .. }
+        | E::Nested => ErrorKind::Internal,
     };
     Error::new(kind, error.to_string())
 }
@@ -117,8 +119,14 @@ pub(crate) fn get(array: &Array) -> Result<Literal, Error> {
 
 /// The contents, for the interpreter, whose host memory is the device's: no
 /// transfer.
-pub(crate) fn peek(array: &Array) -> Literal {
-    array.with_bytes(|bytes| Literal::from_bytes(array.ty().clone(), bytes))
+pub(crate) fn peek(array: &Array) -> Result<Literal, Error> {
+    let literal = array.with_bytes(|bytes| Literal::from_bytes(array.ty().clone(), bytes));
+    literal.map_err(|e| error(&e))
+}
+
+/// Waits for the contents.
+pub(crate) fn wait(array: &Array) -> Result<(), Error> {
+    array.block_until_ready().map_err(|e| error(&e))
 }
 
 /// A result of the interpreter as an array: no transfer.

@@ -4,29 +4,41 @@
 //! the steady state allocates nothing on the heap. There are no weak handles: when
 //! the one who owns a handle sees the count 1, nobody else can ever gain another,
 //! which is what makes donation by ownership sound.
+//!
+//! ```text
+//!   Array { ty, handle } ──▶ Slot { references, ready, used, block, start, device }
+//!                                                            │             │
+//!                                       bytes of the pool ◀──┘   counted ◀─┘
+//! ```
+//!
+//! The slot, not each handle, holds the device: cloning an array is one atomic add.
 
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use std::{fmt, mem};
 
 use kiln_ir::{Literal, Type};
 
-use crate::device::{Device, Error};
-use crate::pool::Block;
+use crate::device::Device;
+use crate::error::Error;
+use crate::pool::{Block, End};
 
 /// What a handle points to.
 pub(crate) struct Slot {
     references: AtomicUsize,
-    /// Ticket of the last run that writes the buffer.
+    /// Ticket of the last queued run that writes the buffer; 0 if none does.
     pub ready: AtomicU64,
-    /// Ticket of the last run that touches it.
+    /// Ticket of the last queued run that touches it.
     pub used: AtomicU64,
     pub block: Block,
+    pub end: End,
     pub start: *mut u8,
+    /// Counted for as long as there are handles.
+    device: Option<Device>,
 }
 
-// SAFETY: the counts are atomic; `block` and `start` change only while nobody holds
-// a handle, under the lock of the device's store.
+// SAFETY: the counts are atomic; the rest changes only while nobody holds a handle,
+// by whoever took the slot from the store's table, or the last handle out of it.
 unsafe impl Sync for Slot {}
 // SAFETY: as above.
 unsafe impl Send for Slot {}
@@ -38,19 +50,18 @@ impl Slot {
             ready: AtomicU64::new(0),
             used: AtomicU64::new(0),
             block: Block::default(),
+            end: End::High,
             start: std::ptr::null_mut(),
+            device: None,
         }
     }
 }
 
 /// A counted reference to a buffer.
-pub(crate) struct Handle {
-    slot: NonNull<Slot>,
-    device: Device,
-}
+pub(crate) struct Handle(NonNull<Slot>);
 
 // SAFETY: a handle is a counted reference to a `Slot`, which is `Sync` and lives as
-// long as the device, which the handle holds.
+// long as the device, which the slot holds while there are handles.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
@@ -59,20 +70,23 @@ impl Handle {
     /// The first handle of a slot that nobody holds.
     ///
     /// # Safety
-    /// The slot must belong to the device and have no handles.
-    pub(crate) unsafe fn first(slot: NonNull<Slot>, device: Device) -> Handle {
-        // SAFETY: slots live as long as their device.
-        unsafe { slot.as_ref() }.references.store(1, Ordering::Relaxed);
-        Handle { slot, device }
+    /// The slot must be of a table that lives as long as the device, and the caller
+    /// must be the only one who knows it.
+    pub(crate) unsafe fn first(mut slot: NonNull<Slot>, device: Device) -> Handle {
+        // SAFETY: the caller's word.
+        let fields = unsafe { slot.as_mut() };
+        *fields.references.get_mut() = 1;
+        fields.device = Some(device);
+        Handle(slot)
     }
 
     pub(crate) fn slot(&self) -> &Slot {
-        // SAFETY: slots live as long as their device, which `self` holds.
-        unsafe { self.slot.as_ref() }
+        // SAFETY: slots live as long as their device, which this one holds.
+        unsafe { self.0.as_ref() }
     }
 
     pub(crate) fn device(&self) -> &Device {
-        &self.device
+        self.slot().device.as_ref().expect("a slot with handles holds its device")
     }
 
     /// Whether this is the only handle. Called by the owner of the handle, the answer
@@ -85,7 +99,7 @@ impl Handle {
 impl Clone for Handle {
     fn clone(&self) -> Handle {
         self.slot().references.fetch_add(1, Ordering::Relaxed);
-        Handle { slot: self.slot, device: self.device.clone() }
+        Handle(self.0)
     }
 }
 
@@ -93,7 +107,11 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if self.slot().references.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
-            self.device.release(self.slot);
+            // SAFETY: that was the last handle, and none can come back.
+            let device = unsafe { self.0.as_mut() }.device.take();
+            // Dropped last: it may be what keeps the table of slots alive.
+            let device = device.expect("a slot with handles holds its device");
+            device.release(self.0);
         }
     }
 }
@@ -132,7 +150,7 @@ impl Array {
 
     /// A number that no other array alive has; clones share it.
     pub fn id(&self) -> u64 {
-        self.handle.slot.as_ptr() as u64
+        self.handle.0.as_ptr() as u64
     }
 
     /// Whether this is the only handle of its buffer.
@@ -149,31 +167,53 @@ impl Array {
         Array { ty, handle: self.handle.clone() }
     }
 
+    /// Whether the contents are there.
+    pub fn is_ready(&self) -> bool {
+        self.handle.slot().ready.load(Ordering::Acquire) <= self.device().completed()
+    }
+
     /// Waits until the contents are there.
-    pub fn block_until_ready(&self) {
-        self.device().wait(self.handle.slot().ready.load(Ordering::Acquire));
+    ///
+    /// # Errors
+    /// [`Error::Nested`]; other devices than the CPU may fail.
+    pub fn block_until_ready(&self) -> Result<(), Error> {
+        self.device().wait(self.handle.slot().ready.load(Ordering::Acquire))
     }
 
     /// Copies the contents to the host, waiting for them. A device-to-host transfer.
     ///
     /// # Errors
-    /// None on the CPU; other devices may fail.
+    /// [`Error::Nested`]; other devices than the CPU may fail.
     pub fn to_literal(&self) -> Result<Literal, Error> {
-        Ok(self.with_bytes(|bytes| {
-            self.device().count_transfer_out(bytes.len());
-            Literal::from_bytes(self.ty.clone(), bytes)
-        }))
+        let literal = self.with_bytes(|bytes| Literal::from_bytes(self.ty.clone(), bytes))?;
+        self.device().count_transfer_out(literal.bytes().len());
+        Ok(literal)
+    }
+
+    /// Copies the contents to `host`, waiting for them. A device-to-host transfer that
+    /// allocates nothing.
+    ///
+    /// # Errors
+    /// [`Error::HostBytes`] if the sizes differ, and as [`Array::to_literal`].
+    pub fn copy_to(&self, host: &mut [u8]) -> Result<(), Error> {
+        self.device().check_host_bytes(&self.ty, host.len())?;
+        self.with_bytes(|bytes| host.copy_from_slice(bytes))?;
+        self.device().count_transfer_out(host.len());
+        Ok(())
     }
 
     /// Lends the contents to `f`, waiting for them. No transfer: on the CPU the host
     /// sees the device's memory.
-    pub fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
-        self.block_until_ready();
+    ///
+    /// # Errors
+    /// [`Error::Nested`]; other devices than the CPU may fail.
+    pub fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R, Error> {
+        self.block_until_ready()?;
         let slot = self.handle.slot();
         // SAFETY: the run that writes the buffer has finished. A later writer would
         // need this buffer donated, and the runtime copies a donated buffer that has
         // another handle, such as `self`.
-        f(unsafe { std::slice::from_raw_parts(slot.start, self.ty.bytes()) })
+        Ok(f(unsafe { std::slice::from_raw_parts(slot.start, self.ty.bytes()) }))
     }
 }
 
@@ -182,49 +222,3 @@ impl fmt::Debug for Array {
         write!(f, "Array({} at {:p})", self.ty, self.handle.slot().start)
     }
 }
-
-/// Slots in chunks that never move.
-#[derive(Default)]
-pub(crate) struct Slots {
-    chunks: Vec<NonNull<[Slot]>>,
-    spare: Vec<NonNull<Slot>>,
-}
-
-// SAFETY: pointers into `chunks`, which this value owns.
-unsafe impl Send for Slots {}
-
-impl Slots {
-    const CHUNK: usize = 256;
-
-    /// A slot that nobody holds.
-    pub(crate) fn take(&mut self) -> NonNull<Slot> {
-        if let Some(slot) = self.spare.pop() {
-            return slot;
-        }
-        let chunk: Box<[Slot]> = (0..Slots::CHUNK).map(|_| Slot::empty()).collect();
-        let capacity = (self.chunks.len() + 1) * Slots::CHUNK;
-        self.spare.reserve(capacity - self.spare.len());
-        let chunk = NonNull::from(Box::leak(chunk));
-        let first = chunk.cast::<Slot>();
-        // SAFETY: inside the chunk.
-        self.spare.extend((0..Slots::CHUNK).map(|i| unsafe { first.add(i) }));
-        self.chunks.push(chunk);
-        self.spare.pop().expect("a chunk was just added")
-    }
-
-    pub(crate) fn give_back(&mut self, slot: NonNull<Slot>) {
-        self.spare.push(slot);
-    }
-}
-
-impl Drop for Slots {
-    fn drop(&mut self) {
-        for chunk in self.chunks.drain(..) {
-            // SAFETY: leaked in `take`. Handles hold the device that holds this, so
-            // that none is left.
-            drop(unsafe { Box::from_raw(chunk.as_ptr()) });
-        }
-    }
-}
-
-const _: () = assert!(mem::size_of::<Handle>() == 16);

@@ -33,6 +33,10 @@ pub struct Block(u32);
 /// No free block was large enough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full {
+    /// Bytes of the pool.
+    pub capacity: u64,
+    /// Bytes handed out.
+    pub in_use: u64,
     /// Bytes of the largest free block.
     pub largest_free: u64,
 }
@@ -52,6 +56,16 @@ pub struct PoolStats {
     pub blocks: u64,
     /// Blocks ever handed out.
     pub allocations: u64,
+}
+
+impl PoolStats {
+    /// How much of the free memory one allocation cannot have: 0 when it is one block.
+    pub fn fragmentation(&self) -> f64 {
+        match self.capacity - self.in_use {
+            0 => 0.0,
+            free => 1.0 - self.largest_free as f64 / free as f64,
+        }
+    }
 }
 
 const NONE: u32 = u32::MAX;
@@ -76,8 +90,8 @@ struct Node {
 /// itself is somebody else's.
 pub struct Pool {
     nodes: Vec<Node>,
-    /// Unused entries of `nodes`.
-    spare: Vec<u32>,
+    /// The first unused entry of `nodes`; the others follow it.
+    spare: u32,
     bins: Vec<u32>,
     stats: PoolStats,
 }
@@ -88,7 +102,7 @@ impl Pool {
         let capacity = capacity / ALIGNMENT * ALIGNMENT;
         let mut pool = Pool {
             nodes: Vec::with_capacity(4096),
-            spare: Vec::with_capacity(4096),
+            spare: NONE,
             bins: vec![NONE; BINS],
             stats: PoolStats { capacity, ..PoolStats::default() },
         };
@@ -102,10 +116,11 @@ impl Pool {
     /// Hands out at least `bytes` bytes (at least one alignment unit), and says at
     /// which offset.
     pub fn allocate(&mut self, bytes: u64, end: End) -> Result<(Block, u64), Full> {
-        let wanted = bytes.max(1).checked_next_multiple_of(ALIGNMENT);
+        let wanted = Pool::rounded(bytes);
         let found = wanted.and_then(|wanted| Some((wanted, self.best_fit(wanted)?)));
         let Some((wanted, found)) = found else {
-            return Err(Full { largest_free: self.largest_free() });
+            let PoolStats { capacity, in_use, .. } = self.stats;
+            return Err(Full { capacity, in_use, largest_free: self.largest_free() });
         };
         self.unlink(found);
         let Node { offset, bytes, before, after, .. } = self.nodes[found as usize];
@@ -139,6 +154,16 @@ impl Pool {
         Ok((Block(taken), self.nodes[taken as usize].offset))
     }
 
+    /// How many bytes an allocation of `bytes` bytes takes, if that many can be.
+    pub fn rounded(bytes: u64) -> Option<u64> {
+        bytes.max(1).checked_next_multiple_of(ALIGNMENT)
+    }
+
+    /// Bytes of a block that is handed out.
+    pub fn bytes(&self, block: Block) -> u64 {
+        self.nodes[block.0 as usize].bytes
+    }
+
     /// Takes a block back.
     ///
     /// # Panics
@@ -154,14 +179,14 @@ impl Pool {
             self.nodes[at as usize].bytes += self.nodes[after as usize].bytes;
             let beyond = self.nodes[after as usize].after;
             self.join(at, beyond);
-            self.spare.push(after);
+            self.discard(after);
         }
         if before != NONE && self.nodes[before as usize].free {
             self.unlink(before);
             self.nodes[before as usize].bytes += self.nodes[at as usize].bytes;
             let beyond = self.nodes[at as usize].after;
             self.join(before, beyond);
-            self.spare.push(at);
+            self.discard(at);
             at = before;
         }
         self.nodes[at as usize].free = true;
@@ -185,10 +210,19 @@ impl Pool {
 
     /// The smallest free block of at least `wanted` bytes; of equals, the last freed.
     fn best_fit(&self, wanted: u64) -> Option<u32> {
-        self.bins[bin(wanted)..].iter().filter(|&&first| first != NONE).find_map(|&first| {
-            self.list(first)
-                .filter(|&n| self.nodes[n as usize].bytes >= wanted)
-                .min_by_key(|&n| self.nodes[n as usize].bytes)
+        let lists = self.bins[bin(wanted)..].iter().filter(|&&first| first != NONE);
+        lists.copied().find_map(|first| {
+            let mut best: Option<(u64, u32)> = None;
+            for n in self.list(first) {
+                let bytes = self.nodes[n as usize].bytes;
+                if bytes == wanted {
+                    return Some(n);
+                }
+                if bytes > wanted && best.is_none_or(|(least, _)| bytes < least) {
+                    best = Some((bytes, n));
+                }
+            }
+            best.map(|(_, n)| n)
         })
     }
 
@@ -209,16 +243,24 @@ impl Pool {
             previous: NONE,
             next: NONE,
         };
-        match self.spare.pop() {
-            Some(i) => {
-                self.nodes[i as usize] = node;
-                i
-            }
-            None => {
+        match self.spare {
+            NONE => {
                 self.nodes.push(node);
                 (self.nodes.len() - 1) as u32
             }
+            i => {
+                self.spare = self.nodes[i as usize].next;
+                self.nodes[i as usize] = node;
+                i
+            }
         }
+    }
+
+    /// Makes an entry unused. It counts as free, which catches who frees it again.
+    fn discard(&mut self, n: u32) {
+        self.nodes[n as usize].next = self.spare;
+        self.nodes[n as usize].free = true;
+        self.spare = n;
     }
 
     /// Makes `b` follow `a` in address order.

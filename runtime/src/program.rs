@@ -1,17 +1,27 @@
 //! Loaded programs and their runs.
+//!
+//! A run is prepared first: arguments are checked, and every buffer is found or
+//! allocated, in a [`Frame`]. That is all that can fail, and until then nothing has
+//! happened. Then the frame's steps are done, at once by the caller or by way of the
+//! queue; see the `queue` module for who does what when.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use kiln_executable::{Base, Code, Executable, KernelFn, Loader, Slot as Place, Step, Storage};
+use kiln_executable::{Base, Code, Executable, Loader, Parts, Slot, Step, Storage};
 use kiln_ir::{DType, Scalar, Type};
 
 use crate::ALIGNMENT;
 use crate::array::{Array, Handle};
-use crate::device::{Device, Error};
+use crate::cpu::inside;
+use crate::cpu::launches::{Crew, Launches};
+use crate::cpu::team::Scratch;
+use crate::device::{Device, Inner};
+use crate::error::Error;
+use crate::lock;
 use crate::pool::End;
-use crate::threads::{Job, SPLIT_BYTES, SPLIT_FLOPS, Scratch};
+use crate::store::Use;
 
 /// An argument of a run.
 #[derive(Clone, Debug)]
@@ -25,27 +35,20 @@ pub enum Input {
     Scalar(Scalar),
 }
 
-/// A run estimated to be shorter is done by the calling thread when nothing is
-/// before it: twice what waking the queue's thread takes, and then some for the
-/// caller, who usually waits anyway.
-const SHORT_NANOSECONDS: u64 = 300_000;
-
-/// Estimates for [`SHORT_NANOSECONDS`]: bytes per nanosecond of one thread from
-/// memory, and operations per nanosecond in vector code.
-const BYTES_PER_NANOSECOND: u64 = 10;
-const FLOPS_PER_NANOSECOND: u64 = 50;
+/// A run estimated to be shorter is done by the calling thread when nothing is before
+/// it. Handing it over would take 60 to 90 µs until it starts, and as long again until
+/// a caller who waits wakes up.
+const SHORT_NANOSECONDS: u64 = 200_000;
 
 struct Loaded {
     executable: Executable,
-    /// Holds the machine code that `entries` point into.
+    /// Holds the machine code that `launches` points into.
     code: Box<dyn Code>,
-    entries: Vec<KernelFn>,
+    launches: Launches,
     constants: Option<Handle>,
+    /// For each parameter, whether a run writes to its buffer or gives it to an output.
+    consumed: Vec<bool>,
     device: Device,
-    /// Whether a run is short.
-    short: bool,
-    /// Threads for each kernel.
-    threads: Vec<u32>,
 }
 
 /// A program on a device. Cloning makes another handle.
@@ -67,42 +70,47 @@ impl Device {
                 Some(self.fill(&ty, &parts.constants)?.into_handle())
             }
         };
-        let cost: u64 = parts.steps.iter().map(|step| estimate(step, parts)).sum();
-        let threads = parts
-            .kernels
-            .iter()
-            .map(|k| {
-                let bytes = k.traffic.read + k.traffic.written;
-                let worth = bytes >= SPLIT_BYTES || k.traffic.flops >= SPLIT_FLOPS;
-                if worth { (k.grid / k.grain).clamp(1, self.0.threads.count() as u64) as u32 } else { 1 }
-            })
-            .collect();
-        let entries = (0..parts.kernels.len()).map(|k| code.entry(k)).collect();
+        let launches = Launches::new(parts, &*code, self.0.team.count());
         self.0.queue.make_room(Sizes {
             parameters: parts.parameters.len(),
             outputs: parts.outputs.len(),
-            arguments: parts.kernels.iter().map(|k| k.arguments.len()).max().unwrap_or(0),
+            arguments: launches.most_arguments,
         });
         Ok(Program(Arc::new(Loaded {
+            consumed: consumed(parts),
             executable: executable.clone(),
             code,
-            entries,
+            launches,
             constants,
             device: self.clone(),
-            short: cost < SHORT_NANOSECONDS,
-            threads,
         })))
     }
 }
 
-fn estimate(step: &Step, parts: &kiln_executable::Parts) -> u64 {
-    match step {
-        Step::Launch { kernel, .. } => {
-            let t = parts.kernels[*kernel as usize].traffic;
-            (t.read + t.written) / BYTES_PER_NANOSECOND + t.flops / FLOPS_PER_NANOSECOND
+/// For each parameter, whether a run overwrites it. Only donated ones can be.
+fn consumed(parts: &Parts) -> Vec<bool> {
+    let mut consumed = vec![false; parts.parameters.len()];
+    for output in &parts.outputs {
+        if let Storage::Parameter(p) = output.storage {
+            consumed[p as usize] = true;
         }
-        Step::Copy { bytes, .. } => 2 * bytes / BYTES_PER_NANOSECOND,
     }
+    let mut write = |slot: &Slot| {
+        if let Base::Parameter(p) = slot.base {
+            consumed[p as usize] = true;
+        }
+    };
+    for step in &parts.steps {
+        match step {
+            Step::Launch { kernel, arguments } => {
+                let accesses = &parts.kernels[*kernel as usize].arguments;
+                let pairs = arguments.iter().zip(accesses);
+                pairs.filter(|(_, access)| access.writes()).for_each(|(slot, _)| write(slot));
+            }
+            Step::Copy { to, .. } => write(to),
+        }
+    }
+    consumed
 }
 
 impl Program {
@@ -121,46 +129,107 @@ impl Program {
         self.0.code.code_bytes()
     }
 
-    /// Submits a run. `inputs` is drained; the outputs are appended, as arrays whose
+    /// Starts a run. `inputs` is drained; the outputs are appended, as arrays whose
     /// contents may still be on their way.
+    ///
+    /// From inside a run of the same device, the new one is done at once on this
+    /// thread alone.
     ///
     /// # Errors
     /// If an argument does not fit its parameter, or the pool is full. `inputs` and
     /// `outputs` are then as they were.
     pub fn run(&self, inputs: &mut Vec<Input>, outputs: &mut Vec<Array>) -> Result<(), Error> {
         self.check(inputs)?;
-        let queue = &self.0.device.0.queue;
-        let mut record = queue.record();
-        let before = outputs.len();
-        if let Err(e) = self.prepare(inputs, outputs, &mut record) {
-            outputs.truncate(before);
-            record.clear();
-            queue.give_back(record);
-            return Err(e);
+        let Inner { queue, team, counters, .. } = &*self.0.device.0;
+        if self.0.device.is_inside() {
+            self.run_nested(inputs, outputs)?;
+            counters.inline.fetch_add(1, Ordering::Relaxed);
+        } else if self.0.launches.nanoseconds < SHORT_NANOSECONDS
+            && let Some(mut turn) = queue.try_turn()
+            && let Ok(()) = turn.work(|workspace| {
+                let frame = &mut workspace.frame;
+                self.run_now(inputs, outputs, frame, &mut workspace.scratch, &Crew::Team(team))
+            })
+        {
+            counters.inline.fetch_add(1, Ordering::Relaxed);
+        } else {
+            // Also if memory was short: other runs may have been queued since, whose
+            // buffers can be waited for.
+            self.submit(inputs, outputs)?;
         }
-        record.program = Some(self.clone());
+        counters.runs.fetch_add(1, Ordering::Relaxed);
+        inputs.clear();
+        Ok(())
+    }
 
-        let turn = queue.turn();
-        let ticket = turn.ticket;
-        for input in inputs.iter() {
+    /// Does a run on this thread, with nothing queued before it that matters.
+    fn run_now(
+        &self,
+        inputs: &[Input],
+        outputs: &mut Vec<Array>,
+        frame: &mut Frame,
+        scratch: &mut Scratch,
+        crew: &Crew<'_>,
+    ) -> Result<(), Error> {
+        let prepared = self.prepare(inputs, outputs, frame, Use::Now);
+        if prepared.is_ok() {
+            // SAFETY: the frame was prepared for this program, whose executable was
+            // checked. `inputs`, `outputs` and the frame hold the buffers. What is written
+            // is new, or was donated by its only holder, or is a copy; no queued run
+            // touches it, as nothing is queued, or, for a nested run, by `prepare`.
+            unsafe { self.0.launches.run(frame, crew, scratch, &self.0.device.0.counters) };
+        }
+        frame.clear();
+        prepared
+    }
+
+    /// A run inside another run of the device.
+    fn run_nested(&self, inputs: &[Input], outputs: &mut Vec<Array>) -> Result<(), Error> {
+        for input in inputs {
             if let Input::Kept(a) | Input::Donated(a) = input {
-                a.handle().slot().used.store(ticket, Ordering::Release);
+                // It cannot be waited for.
+                a.block_until_ready()?;
             }
         }
-        for output in &outputs[before..] {
-            let slot = output.handle().slot();
-            slot.ready.store(ticket, Ordering::Release);
-            slot.used.store(ticket, Ordering::Release);
+        let (mut frame, mut scratch) = (Frame::default(), Scratch::default());
+        inside::enter(self.0.device.0.number, || {
+            self.run_now(inputs, outputs, &mut frame, &mut scratch, &Crew::Alone)
+        })
+    }
+
+    /// Puts a run into the queue.
+    fn submit(&self, inputs: &[Input], outputs: &mut Vec<Array>) -> Result<(), Error> {
+        let queue = &self.0.device.0.queue;
+        let before = outputs.len();
+        let mut record = queue.record();
+        let mut prepared = self.prepare(inputs, outputs, &mut record.frame, Use::AfterQueue);
+        if prepared.is_err() {
+            // Queued runs may give back what is missing.
+            record.frame.clear();
+            self.0.device.synchronize();
+            prepared = self.prepare(inputs, outputs, &mut record.frame, Use::AfterQueue);
         }
-        for handle in &record.held {
-            handle.slot().used.store(ticket, Ordering::Release);
+        if let Err(error) = prepared {
+            record.frame.clear();
+            queue.give_back(record);
+            return Err(error);
         }
-        let counters = &self.0.device.0.counters;
-        counters.runs.fetch_add(1, Ordering::Relaxed);
-        if turn.submit(record, self.0.short) {
-            counters.inline.fetch_add(1, Ordering::Relaxed);
-        }
-        inputs.clear();
+        record.program = Some(self.clone());
+        queue.submit(record, |record, ticket| {
+            let touch = |handle: &Handle| handle.slot().used.store(ticket, Ordering::Release);
+            for input in inputs {
+                if let Input::Kept(a) | Input::Donated(a) = input {
+                    touch(a.handle());
+                }
+            }
+            for output in &outputs[before..] {
+                touch(output.handle());
+                output.handle().slot().ready.store(ticket, Ordering::Release);
+            }
+            record.frame.held.iter().for_each(touch);
+            // They stay until the ticket finishes, and serve the runs queued after it.
+            record.frame.held.clear();
+        });
         Ok(())
     }
 
@@ -206,66 +275,95 @@ impl Program {
         Ok(())
     }
 
-    /// Finds or allocates every buffer of a run. Changes nothing else.
+    /// Finds or allocates every buffer of a run. On an error, `outputs` is as it was and
+    /// the frame holds what must be let go of; the only error is a full pool.
     fn prepare(
         &self,
         inputs: &[Input],
         outputs: &mut Vec<Array>,
-        record: &mut Record,
+        frame: &mut Frame,
+        used: Use,
     ) -> Result<(), Error> {
-        let Loaded { executable, device, constants, .. } = &*self.0;
+        let before = outputs.len();
+        let result = self.find_buffers(inputs, outputs, frame, used);
+        if result.is_err() {
+            outputs.truncate(before);
+        }
+        result
+    }
+
+    fn find_buffers(
+        &self,
+        inputs: &[Input],
+        outputs: &mut Vec<Array>,
+        frame: &mut Frame,
+        used: Use,
+    ) -> Result<(), Error> {
+        let Loaded { executable, device, constants, consumed, .. } = &*self.0;
         let parts = executable.parts();
-        record.numbers.resize(parts.parameters.len(), Number::default());
-        // For each parameter, the handle an output may take.
+        // Held throughout: one lock for all buffers. No handle is dropped here.
+        let mut store = lock(&device.0.store);
+        let mut allocate = |bytes: u64, end: End, what: &dyn Fn() -> String| {
+            store
+                .allocate(bytes, end, used, &device.0.memory, device)
+                .map_err(|full| device.out_of_memory(what(), bytes, full))
+        };
+
+        frame.bases.push(std::ptr::null_mut()); // ARENA, below
+        frame.bases.push(constants.as_ref().map_or(std::ptr::null_mut(), |c| c.slot().start));
+        frame.numbers.resize(parts.parameters.len(), Number::default());
         for (i, (input, parameter)) in inputs.iter().zip(&parts.parameters).enumerate() {
-            let bytes = parameter.ty.bytes() as u64;
-            let own_copy = parameter.donated
-                && match input {
-                    Input::Donated(a) => !a.handle().is_unique(),
-                    Input::Kept(_) | Input::Scalar(_) => true,
-                };
-            let mut start = match input {
+            let start = match input {
                 Input::Kept(a) | Input::Donated(a) => a.handle().slot().start,
                 Input::Scalar(s) => {
-                    record.numbers[i].0[..8].copy_from_slice(&s.bits().to_le_bytes());
-                    record.numbers[i].0.as_mut_ptr()
+                    frame.numbers[i].0[..8].copy_from_slice(&s.bits().to_le_bytes());
+                    frame.numbers[i].0.as_mut_ptr()
                 }
             };
-            record.taken.push(None);
-            if own_copy {
-                let what =
-                    || format!("a copy of `{}`, which is still held elsewhere", parameter.name);
-                let copy = device.allocate(bytes, End::High, what)?;
-                record.copies.push((start, copy.slot().start, bytes));
-                start = copy.slot().start;
-                record.taken[i] = Some(copy);
+            let own = match input {
+                // A queued run may still read it. In the queue this one comes after.
+                Input::Donated(a) => {
+                    a.handle().is_unique()
+                        && (used == Use::AfterQueue
+                            || a.handle().slot().used.load(Ordering::Acquire) <= device.completed())
+                }
+                Input::Kept(_) | Input::Scalar(_) => false,
+            };
+            frame.copied.push(None);
+            if own || !consumed[i] {
+                frame.bases.push(start);
+                continue;
             }
-            record.parameters.push(start);
+            let bytes = parameter.ty.bytes() as u64;
+            let what = || format!("a copy of `{}`, which is still held elsewhere", parameter.name);
+            let copy = allocate(bytes, End::High, &what)?;
+            frame.copies.push((start, copy.slot().start, bytes));
+            frame.bases.push(copy.slot().start);
+            frame.copied[i] = Some(copy);
         }
         for output in &parts.outputs {
             let handle = match output.storage {
                 Storage::Fresh => {
                     let what = || format!("an output of {}", output.ty);
-                    device.allocate(output.ty.bytes() as u64, End::High, what)?
+                    allocate(output.ty.bytes() as u64, End::High, &what)?
                 }
-                Storage::Parameter(p) => match (&record.taken[p as usize], &inputs[p as usize]) {
+                Storage::Parameter(p) => match (&frame.copied[p as usize], &inputs[p as usize]) {
                     (Some(copy), _) => copy.clone(),
                     (None, Input::Donated(a)) => a.handle().clone(),
                     (None, _) => unreachable!("what is not donated was copied"),
                 },
             };
-            record.outputs.push(handle.slot().start);
+            frame.bases.push(handle.slot().start);
             outputs.push(Array::new(output.ty.clone(), handle));
         }
-        // Copies that no output took live as long as the run.
-        record.held.extend(record.taken.drain(..).flatten());
         if parts.arena > 0 {
             let what = || format!("the temporaries of `{}`", parts.name);
-            let arena = device.allocate(parts.arena, End::Low, what)?;
-            record.arena = arena.slot().start;
-            record.held.push(arena);
+            let arena = allocate(parts.arena, End::Low, &what)?;
+            frame.bases[crate::cpu::launches::ARENA] = arena.slot().start;
+            frame.held.push(arena);
         }
-        record.constants = constants.as_ref().map_or(std::ptr::null_mut(), |c| c.slot().start);
+        // Copies that no output took live as long as the run.
+        frame.held.extend(frame.copied.drain(..).flatten());
         Ok(())
     }
 }
@@ -287,7 +385,7 @@ impl Default for Number {
     }
 }
 
-/// How much room a program needs in a record.
+/// How much room a program needs in a frame.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sizes {
     parameters: usize,
@@ -305,121 +403,72 @@ impl Sizes {
     }
 }
 
-/// A submitted run: where everything is. Used again once it has finished.
-pub(crate) struct Record {
-    pub ticket: u64,
-    program: Option<Program>,
-    parameters: Vec<*mut u8>,
-    outputs: Vec<*mut u8>,
-    arena: *mut u8,
-    constants: *mut u8,
+/// Where everything of a run is. Used again for the next one.
+#[derive(Default)]
+pub(crate) struct Frame {
+    /// Where buffers start: arena, constants, parameters, outputs.
+    pub bases: Vec<*mut u8>,
+    /// Rank-0 arguments that came as numbers; `bases` points to them, and they do not
+    /// move while a run is under way.
     numbers: Vec<Number>,
     /// Copies made before the first step: from, to, bytes.
-    copies: Vec<(*mut u8, *mut u8, u64)>,
+    pub copies: Vec<(*mut u8, *mut u8, u64)>,
     /// Buffers that live as long as the run.
     held: Vec<Handle>,
-    /// Working memory of `prepare`.
-    taken: Vec<Option<Handle>>,
-    /// Working memory of `execute`.
-    arguments: Vec<*mut u8>,
+    /// For each parameter, the copy that is overwritten in its place.
+    copied: Vec<Option<Handle>>,
+    /// Addresses of the launch under way.
+    pub arguments: Vec<*mut u8>,
 }
 
-impl Default for Record {
-    fn default() -> Record {
-        Record {
-            ticket: 0,
-            program: None,
-            parameters: Vec::new(),
-            outputs: Vec::new(),
-            arena: std::ptr::null_mut(),
-            constants: std::ptr::null_mut(),
-            numbers: Vec::new(),
-            copies: Vec::new(),
-            held: Vec::new(),
-            taken: Vec::new(),
-            arguments: Vec::new(),
-        }
-    }
-}
-
-// SAFETY: the pointers are to buffers that the run holds: outputs and parameters by
-// their slots' tickets, the rest by handles. One thread at a time has the record.
-unsafe impl Send for Record {}
-
-impl Record {
-    /// Does the run on this thread and the workers.
-    pub(crate) fn execute(&mut self, scratch: &mut Scratch) {
-        let Some(program) = self.program.take() else { return };
-        let loaded = &*program.0;
-        let parts = loaded.executable.parts();
-        let counters = &loaded.device.0.counters;
-        for &(from, to, bytes) in &self.copies {
-            counters.copies.add(bytes);
-            // SAFETY: `to` is a buffer of that size made for this copy.
-            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes as usize) };
-        }
-        for step in &parts.steps {
-            match step {
-                Step::Launch { kernel, arguments } => {
-                    let k = *kernel as usize;
-                    let mut addresses = std::mem::take(&mut self.arguments);
-                    addresses.clear();
-                    addresses.extend(arguments.iter().map(|&place| self.address(place)));
-                    let job = Job {
-                        entry: loaded.entries[k],
-                        arguments: addresses.as_ptr(),
-                        grid: parts.kernels[k].grid,
-                        scratch: parts.kernels[k].scratch,
-                        threads: loaded.threads[k],
-                    };
-                    // SAFETY: the executable was checked: each slot holds the bytes the
-                    // kernel touches. The buffers are alive until the run's ticket
-                    // finishes. One thread at a time does runs.
-                    unsafe { loaded.device.0.threads.run(job, scratch) };
-                    self.arguments = addresses;
-                    counters.launches.fetch_add(1, Ordering::Relaxed);
-                }
-                Step::Copy { from, to, bytes } => {
-                    counters.copies.add(*bytes);
-                    let (from, to) = (self.address(*from), self.address(*to));
-                    // SAFETY: the executable was checked: both slots have that many
-                    // bytes and do not overlap.
-                    unsafe { std::ptr::copy_nonoverlapping(from, to, *bytes as usize) };
-                }
-            }
-        }
-        self.program = Some(program);
-    }
-
-    fn address(&self, place: Place) -> *mut u8 {
-        let base = match place.base {
-            Base::Parameter(p) => self.parameters[p as usize],
-            Base::Output(o) => self.outputs[o as usize],
-            Base::Arena => self.arena,
-            Base::Constants => self.constants,
-        };
-        // SAFETY: the executable was checked: the offset lies inside the buffer.
-        unsafe { base.add(place.offset as usize) }
-    }
-
-    /// Makes room in an empty record.
+impl Frame {
+    /// Makes room in an empty frame.
     pub(crate) fn reserve(&mut self, sizes: Sizes) {
-        self.parameters.reserve(sizes.parameters);
+        self.bases.reserve(2 + sizes.parameters + sizes.outputs);
         self.numbers.reserve(sizes.parameters.saturating_sub(self.numbers.len()));
         self.copies.reserve(sizes.parameters);
-        self.taken.reserve(sizes.parameters);
         self.held.reserve(sizes.parameters + 1);
-        self.outputs.reserve(sizes.outputs);
+        self.copied.reserve(sizes.parameters);
         self.arguments.reserve(sizes.arguments.saturating_sub(self.arguments.len()));
     }
 
     /// Lets go of everything but the capacity.
-    pub(crate) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.held.clear();
-        self.taken.clear();
+        self.copied.clear();
         self.copies.clear();
-        self.parameters.clear();
-        self.outputs.clear();
+        self.bases.clear();
+    }
+}
+
+/// A queued run.
+#[derive(Default)]
+pub(crate) struct Record {
+    pub ticket: u64,
+    pub program: Option<Program>,
+    pub frame: Frame,
+}
+
+// SAFETY: the pointers are to buffers that the run holds by their slots' tickets, and to
+// the frame's own numbers. One thread at a time has the record.
+unsafe impl Send for Record {}
+
+impl Record {
+    /// Does the run on this thread, which has the turn, and the team.
+    pub(crate) fn execute(&mut self, scratch: &mut Scratch) {
+        let Some(program) = &self.program else { return };
+        let Inner { team, counters, .. } = &*program.0.device.0;
+        // SAFETY: the frame was prepared for this program, whose executable was checked.
+        // The buffers stay until this run's ticket finishes. What is written is new,
+        // or was donated by its only holder, or is a copy, and the queue is in order.
+        unsafe {
+            program.0.launches.run(&mut self.frame, &Crew::Team(team), scratch, counters);
+        }
+    }
+
+    /// Lets go of everything but the capacity.
+    pub(crate) fn clear(&mut self) {
+        self.frame.clear();
         self.program = None;
     }
 }

@@ -1,103 +1,123 @@
 //! The queue of a device: runs in order, asynchronous to the caller.
 //!
-//! A run gets a ticket when it is submitted; tickets finish in order. One thread at a
-//! time does runs. Usually that is the queue's own thread, so that a call returns
-//! before its work is done; but
+//! One thread at a time has the *turn* and does a run. Which one is chosen by what is
+//! fastest:
 //!
-//! - a short run on an idle queue is done by the caller at once: waking another
-//!   thread costs 60 µs, more than the run;
-//! - a caller who waits for a ticket does pending runs itself rather than sleep.
+//! - A short run on an idle queue is done by its caller at once. Waking another thread
+//!   takes 60 µs or more, longer than the run; taking the turn is one atomic
+//!   instruction. It needs no ticket: when the call returns, the run is done.
+//! - A longer run gets a ticket and is queued, and the call returns. The queue's own
+//!   thread does it, after those before it.
+//! - A caller who waits for a ticket does queued runs itself if the turn is free, which
+//!   it is when the queue's thread has not even woken up yet.
 //!
-//! A run that was submitted cannot fail: everything that can is done before. At most
-//! [`RUN_AHEAD`] runs are pending; a caller who is further ahead helps.
+//! Tickets finish in order. At most [`RUN_AHEAD`] runs are queued; a caller who is
+//! further ahead helps or waits.
+//!
+//! `word` is twice the number of queued runs, plus 1 while the turn is taken. As it is
+//! one word, either the thread that queues a run sees that the turn is free, or the one
+//! that gives the turn back sees the run: none is forgotten.
+//!
+//! A run that was queued cannot fail: everything that can is done before.
 
+use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::device::Inner;
-use crate::program::{Record, Sizes};
-use crate::threads::{Scratch, lock};
+use crate::cpu::inside;
+use crate::cpu::team::Scratch;
+use crate::lock;
+use crate::program::{Frame, Record, Sizes};
 
-/// Most runs that may be pending.
+/// Most runs that may be queued.
 pub const RUN_AHEAD: usize = 32;
 
-/// Turns of a waiting loop before it sleeps.
-const SPINS: u32 = 2_000;
+/// How long a waiting caller looks before it sleeps: about what sleeping costs.
+const SPIN: Duration = Duration::from_micros(100);
+
+/// Turns of the spin loop between two looks at the clock.
+const TURNS: u32 = 64;
+
+const TAKEN: u64 = 1;
+const QUEUED: u64 = 2;
 
 struct State {
-    pending: VecDeque<Record>,
+    queued: VecDeque<Record>,
     /// Records to use again: as many as can ever be needed.
     spare: Vec<Record>,
     /// What the largest program needs of a record.
     sizes: Sizes,
-    /// Whether a thread is doing a run.
-    running: bool,
-    stop: bool,
+    /// The last ticket.
     submitted: u64,
+    /// Whether the queue's thread sleeps on `work` and nobody has woken it yet.
+    resting: bool,
+    /// Callers that sleep on `done`.
+    waiting: usize,
+    stop: bool,
 }
 
 struct Shared {
-    state: Mutex<State>,
-    /// Somebody submitted a run, or the queue stops.
-    work: Condvar,
-    /// A run finished.
-    done: Condvar,
+    /// The device's number.
+    device: u64,
+    /// See the module.
+    word: AtomicU64,
     completed: AtomicU64,
-    /// Working memory of the thread that does runs.
-    scratch: Mutex<Scratch>,
+    state: Mutex<State>,
+    /// There is a run and nobody has the turn, or the queue stops.
+    work: Condvar,
+    /// A ticket finished, or the turn is free.
+    done: Condvar,
+    /// Belongs to whoever has the turn.
+    workspace: UnsafeCell<Workspace>,
+}
+
+// SAFETY: `workspace` is touched only through a `Turn`, of which there is one at a time:
+// it is made by setting TAKEN in `word` with `Acquire`, and clears it with `Release`.
+unsafe impl Sync for Shared {}
+// SAFETY: as above; frames hold pointers to buffers, and a run holds its buffers.
+unsafe impl Send for Shared {}
+
+/// What the thread that does runs works with.
+#[derive(Default)]
+pub(crate) struct Workspace {
+    /// For runs done at once.
+    pub frame: Frame,
+    pub scratch: Scratch,
 }
 
 /// See the module.
 pub(crate) struct Queue(Arc<Shared>);
 
-/// The right to submit the next run.
-pub(crate) struct Turn<'q> {
-    queue: &'q Queue,
-    state: MutexGuard<'q, State>,
-    /// The ticket of the run.
-    pub ticket: u64,
-}
-
 impl Queue {
-    pub(crate) fn new() -> Queue {
+    /// A queue with its thread. The thread holds the queue, not the device; a queued
+    /// run holds its program and so the device.
+    ///
+    /// # Errors
+    /// If the system refuses the thread.
+    pub(crate) fn new(device: u64) -> std::io::Result<Queue> {
         let state = State {
-            pending: VecDeque::with_capacity(RUN_AHEAD + 1),
+            queued: VecDeque::with_capacity(RUN_AHEAD),
             spare: (0..RUN_AHEAD + 2).map(|_| Record::default()).collect(),
             sizes: Sizes::default(),
-            running: false,
-            stop: false,
             submitted: 0,
+            resting: false,
+            waiting: 0,
+            stop: false,
         };
-        Queue(Arc::new(Shared {
+        let shared = Arc::new(Shared {
+            device,
+            word: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
             state: Mutex::new(state),
             work: Condvar::new(),
             done: Condvar::new(),
-            completed: AtomicU64::new(0),
-            scratch: Mutex::new(Scratch::default()),
-        }))
-    }
-
-    /// Starts the queue's thread. It holds the queue, not the device: a pending run
-    /// holds its program and so the device.
-    pub(crate) fn start(inner: &Arc<Inner>) -> std::io::Result<()> {
-        let shared = Arc::clone(&inner.queue.0);
-        std::thread::Builder::new()
-            .name("kiln-queue".into())
-            .spawn(move || {
-                let mut state = lock(&shared.state);
-                loop {
-                    if state.running || state.pending.is_empty() {
-                        if state.stop {
-                            return;
-                        }
-                        state = shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    } else {
-                        state = do_next(&shared, state);
-                    }
-                }
-            })
-            .map(|_| ())
+            workspace: UnsafeCell::new(Workspace::default()),
+        });
+        let of_thread = Arc::clone(&shared);
+        std::thread::Builder::new().name("kiln-queue".into()).spawn(move || of_thread.serve())?;
+        Ok(Queue(shared))
     }
 
     /// The last ticket that has finished.
@@ -110,13 +130,18 @@ impl Queue {
         lock(&self.0.state).submitted
     }
 
+    /// The turn, if the queue is idle.
+    pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
+        self.0.take_turn(0)
+    }
+
     /// Makes room in the records for a program, so that its runs need none.
     pub(crate) fn make_room(&self, sizes: Sizes) {
         let mut state = lock(&self.0.state);
         state.sizes = state.sizes.max(sizes);
         let sizes = state.sizes;
         for record in &mut state.spare {
-            record.reserve(sizes);
+            record.frame.reserve(sizes);
         }
     }
 
@@ -130,90 +155,189 @@ impl Queue {
         lock(&self.0.state).spare.push(record);
     }
 
-    /// Waits for a place in the queue and takes the next turn.
-    pub(crate) fn turn(&self) -> Turn<'_> {
-        let mut state = lock(&self.0.state);
-        while state.pending.len() >= RUN_AHEAD {
-            state = if state.running {
-                self.0.done.wait(state).unwrap_or_else(PoisonError::into_inner)
-            } else {
-                do_next(&self.0, state)
+    /// Queues a run. `mark` is told the ticket before anybody can do the run.
+    pub(crate) fn submit(&self, mut record: Record, mark: impl FnOnce(&mut Record, u64)) {
+        let shared = &*self.0;
+        let mut state = lock(&shared.state);
+        while state.queued.len() >= RUN_AHEAD {
+            state = match shared.do_next(state) {
+                Ok(state) => state,
+                Err(state) => shared.sleep(state),
             };
         }
         state.submitted += 1;
-        let ticket = state.submitted;
-        Turn { queue: self, state, ticket }
+        record.ticket = state.submitted;
+        mark(&mut record, state.submitted);
+        state.queued.push_back(record);
+        let before = shared.word.fetch_add(QUEUED, Ordering::AcqRel);
+        if before & TAKEN == 0 && std::mem::take(&mut state.resting) {
+            drop(state);
+            shared.work.notify_one();
+        }
     }
 
-    /// Waits for a ticket, doing pending runs itself.
-    pub(crate) fn wait(&self, _inner: &Inner, ticket: u64) {
+    /// Waits for a ticket, doing queued runs if nobody else does. Not for a thread that
+    /// has the turn or helps with a run: it would wait for itself.
+    pub(crate) fn wait(&self, ticket: u64) {
         let shared = &*self.0;
-        if shared.completed.load(Ordering::Acquire) >= ticket {
+        let finished = || shared.completed.load(Ordering::Acquire) >= ticket;
+        if finished() {
             return;
         }
         let mut state = lock(&shared.state);
-        while shared.completed.load(Ordering::Acquire) < ticket {
-            if !state.running {
-                state = do_next(shared, state);
-                continue;
-            }
-            // Another thread is at it. Look for a while before sleeping.
-            drop(state);
-            let mut spins = 0;
-            while shared.completed.load(Ordering::Acquire) < ticket && spins < SPINS {
-                spins += 1;
-                if spins % 64 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
-            }
-            state = lock(&shared.state);
-            if state.running && shared.completed.load(Ordering::Acquire) < ticket {
-                state = shared.done.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
+        while !finished() {
+            state = match shared.do_next(state) {
+                Ok(state) => state,
+                Err(state) => {
+                    // Another thread is at it. Look for a while before sleeping.
+                    drop(state);
+                    let until = Instant::now() + SPIN;
+                    let mut turns = 0u32;
+                    while !finished() && shared.word.load(Ordering::Relaxed) & TAKEN != 0 {
+                        turns += 1;
+                        if !turns.is_multiple_of(TURNS) {
+                            std::hint::spin_loop();
+                        } else if Instant::now() < until {
+                            // It may need this very core.
+                            std::thread::yield_now();
+                        } else {
+                            break;
+                        }
+                    }
+                    let state = lock(&shared.state);
+                    if finished() || shared.word.load(Ordering::Relaxed) & TAKEN == 0 {
+                        state
+                    } else {
+                        shared.sleep(state)
+                    }
+                }
+            };
         }
     }
-}
-
-impl Turn<'_> {
-    /// Submits the run. A short one is done at once if nothing is before it; the
-    /// answer says whether it was.
-    pub(crate) fn submit(mut self, mut record: Record, short: bool) -> bool {
-        record.ticket = self.ticket;
-        let inline = short && !self.state.running && self.state.pending.is_empty();
-        self.state.pending.push_back(record);
-        if inline {
-            drop(do_next(&self.queue.0, self.state));
-        } else {
-            drop(self.state);
-            self.queue.0.work.notify_one();
-        }
-        inline
-    }
-}
-
-/// Does the first pending run. Nobody else may be running.
-fn do_next<'q>(shared: &'q Shared, mut state: MutexGuard<'q, State>) -> MutexGuard<'q, State> {
-    let Some(mut record) = state.pending.pop_front() else { return state };
-    debug_assert!(!state.running);
-    state.running = true;
-    drop(state);
-    record.execute(&mut lock(&shared.scratch));
-    shared.completed.store(record.ticket, Ordering::Release);
-    // Dropping the program may free its constants and unload its code.
-    record.clear();
-    let mut state = lock(&shared.state);
-    state.running = false;
-    record.reserve(state.sizes);
-    state.spare.push(record);
-    shared.done.notify_all();
-    if !state.pending.is_empty() {
-        shared.work.notify_one();
-    }
-    state
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // Pending runs hold the device that holds this queue, so there are none.
+        // Queued runs hold the device that holds this queue, so there are none.
         lock(&self.0.state).stop = true;
-        self.0.work.notify_all();
+        self.0.work.notify_one();
+    }
+}
+
+impl Shared {
+    /// Takes the turn if it is free and `queued` runs are queued.
+    fn take_turn(&self, queued: u64) -> Option<Turn<'_>> {
+        let free = QUEUED * queued;
+        self.word
+            .compare_exchange(free, free | TAKEN, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+            .then(|| Turn { shared: self })
+    }
+
+    /// The life of the queue's thread.
+    fn serve(&self) {
+        let mut state = lock(&self.state);
+        loop {
+            state = match self.do_next(state) {
+                Ok(state) => state,
+                Err(state) if state.stop => return,
+                Err(mut state) => {
+                    state.resting = true;
+                    let mut state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.resting = false;
+                    state
+                }
+            };
+        }
+    }
+
+    /// Does the first queued run, or gives the lock back if there is none or the turn
+    /// is taken.
+    fn do_next<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+    ) -> Result<MutexGuard<'s, State>, MutexGuard<'s, State>> {
+        // Runs join and leave the queue under the lock, so the number is right.
+        let Some(mut turn) =
+            (!state.queued.is_empty()).then(|| self.take_turn(state.queued.len() as u64)).flatten()
+        else {
+            return Err(state);
+        };
+        let mut record = state.queued.pop_front().expect("it is not empty");
+        self.word.fetch_sub(QUEUED, Ordering::Relaxed);
+        drop(state);
+        turn.work(|workspace| record.execute(&mut workspace.scratch));
+        self.completed.store(record.ticket, Ordering::Release);
+        // Dropping the program may free its constants and unload its code.
+        record.clear();
+        let mut state = lock(&self.state);
+        record.frame.reserve(state.sizes);
+        state.spare.push(record);
+        turn.end(&mut state);
+        Ok(state)
+    }
+
+    /// Sleeps until a run finishes or the turn is free. The turn must be taken: who
+    /// gives it back wakes those who sleep.
+    fn sleep<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        state.waiting += 1;
+        let mut state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
+        state
+    }
+
+    /// Wakes who may go on now that the turn is free.
+    fn wake(&self, state: &mut State) {
+        if state.waiting > 0 {
+            self.done.notify_all();
+        }
+        if !state.queued.is_empty() && std::mem::take(&mut state.resting) {
+            self.work.notify_one();
+        }
+    }
+}
+
+/// The right to do a run. There is one at a time.
+pub(crate) struct Turn<'q> {
+    shared: &'q Shared,
+}
+
+impl Turn<'_> {
+    /// Does a run's work with the workspace. During it, this thread counts as inside
+    /// the device.
+    pub(crate) fn work<R>(&mut self, work: impl FnOnce(&mut Workspace) -> R) -> R {
+        let abort = AbortOnUnwind;
+        // SAFETY: this is the one turn, borrowed mutably.
+        let workspace = unsafe { &mut *self.shared.workspace.get() };
+        let result = inside::enter(self.shared.device, || work(workspace));
+        std::mem::forget(abort);
+        result
+    }
+
+    /// Gives the turn back under the lock.
+    fn end(self, state: &mut State) {
+        self.shared.word.fetch_sub(TAKEN, Ordering::Release);
+        self.shared.wake(state);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // Nobody waits while nothing is queued, since an inline run has no ticket.
+        if self.shared.word.fetch_sub(TAKEN, Ordering::AcqRel) != TAKEN {
+            self.shared.wake(&mut lock(&self.shared.state));
+        }
+    }
+}
+
+/// A run that unwinds halfway is a fault of ours and leaves memory half written and
+/// workers at it: nothing could be trusted afterwards.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        eprintln!("kiln-runtime: a run panicked; this is a bug of Kiln");
+        std::process::abort();
     }
 }

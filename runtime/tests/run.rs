@@ -1,131 +1,15 @@
 //! Runs, donation, order and errors, on kernels written here and loaded by a mock.
 
+mod common;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
+use common::{LONG, Mock, add_one, chain, device, get, load, put, run, ty};
 use kiln_executable::{
-    Access, Base, Code, Executable, Kernel, KernelFn, LoadError, Loader, Memory, Output, Parameter,
-    Parts, Slot, Step, Storage, Traffic,
+    Access, Base, Executable, Kernel, Output, Parameter, Parts, Slot, Step, Storage, Traffic,
 };
-use kiln_ir::{DType, Scalar, Type};
-use kiln_runtime::{Array, Cause, Config, Device, Error, Input, Program};
-
-/// `y[i] = x[i] + 1` over blocks of 16.
-unsafe extern "C" fn add_one(arguments: *const *mut u8, _: *mut u8, begin: u64, end: u64) {
-    // SAFETY: the tests pass two buffers of `16 * grid` floats.
-    unsafe {
-        let (x, y) = (*arguments as *const f32, *arguments.add(1) as *mut f32);
-        for i in 16 * begin as usize..16 * end as usize {
-            *y.add(i) = *x.add(i) + 1.0;
-        }
-    }
-}
-
-/// As `add_one`, after a while.
-unsafe extern "C" fn slow_add_one(arguments: *const *mut u8, s: *mut u8, begin: u64, end: u64) {
-    std::thread::sleep(Duration::from_millis(20));
-    // SAFETY: passed on.
-    unsafe { add_one(arguments, s, begin, end) };
-}
-
-static LOADED: AtomicU64 = AtomicU64::new(0);
-
-#[derive(Debug)]
-struct Mock(Vec<KernelFn>);
-
-impl Loader for Mock {
-    fn load(&self, executable: &Executable) -> Result<Box<dyn Code>, LoadError> {
-        if executable.parts().objects[0][0] == 0xff {
-            return Err(LoadError("damaged object".into()));
-        }
-        LOADED.fetch_add(1, Ordering::Relaxed);
-        Ok(Box::new(MockCode(self.0.clone())))
-    }
-}
-
-#[derive(Debug)]
-struct MockCode(Vec<KernelFn>);
-
-impl Code for MockCode {
-    fn entry(&self, kernel: usize) -> KernelFn {
-        self.0[kernel]
-    }
-
-    fn code_bytes(&self) -> u64 {
-        1
-    }
-}
-
-impl Drop for MockCode {
-    fn drop(&mut self) {
-        LOADED.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn ty(n: usize) -> Type {
-    Type::new(DType::F32, [n])
-}
-
-/// A chain of `steps` additions of one to `n` floats, through the arena.
-fn chain(n: usize, steps: usize, donated: bool, traffic: u64) -> Parts {
-    let bytes = 4 * n as u64;
-    let slot = |i: usize| match i {
-        0 => Slot { base: Base::Parameter(0), offset: 0 },
-        i if i == steps && donated => Slot { base: Base::Parameter(0), offset: 0 },
-        i if i == steps => Slot { base: Base::Output(0), offset: 0 },
-        i => Slot { base: Base::Arena, offset: if i % 2 == 0 { 0 } else { bytes } },
-    };
-    Parts {
-        name: "chain".into(),
-        parameters: vec![Parameter { ty: ty(n), name: "x".into(), donated }],
-        outputs: vec![Output {
-            ty: ty(n),
-            name: String::new(),
-            storage: if donated { Storage::Parameter(0) } else { Storage::Fresh },
-        }],
-        constants: Arc::from([]),
-        arena: 2 * bytes,
-        kernels: vec![Kernel {
-            name: "add".into(),
-            object: 0,
-            symbol: "add".into(),
-            arguments: vec![Access::Read(bytes), Access::Write(bytes)],
-            grid: n as u64 / 16,
-            grain: 1,
-            scratch: 64,
-            traffic: Traffic { read: traffic, written: traffic, flops: 0 },
-        }],
-        objects: vec![Arc::from([0u8])],
-        steps: (0..steps)
-            .map(|i| Step::Launch { kernel: 0, arguments: vec![slot(i), slot(i + 1)] })
-            .collect(),
-        memory: Memory::default(),
-    }
-}
-
-fn device() -> Device {
-    Device::cpu(Config { threads: 2, capacity: 64 << 20 }).unwrap()
-}
-
-fn load(device: &Device, parts: Parts, entry: KernelFn) -> Program {
-    device.load(&Executable::new(parts).unwrap(), &Mock(vec![entry])).unwrap()
-}
-
-fn put(device: &Device, data: &[f32]) -> Array {
-    let bytes: Vec<u8> = data.iter().flat_map(|x| x.to_le_bytes()).collect();
-    device.put(&ty(data.len()), &bytes, Cause::Explicit).unwrap()
-}
-
-fn get(array: &Array) -> Vec<f32> {
-    array.to_literal().unwrap().to_vec().unwrap()
-}
-
-fn run(program: &Program, input: Input) -> Array {
-    let mut outputs = Vec::new();
-    program.run(&mut vec![input], &mut outputs).unwrap();
-    outputs.pop().unwrap()
-}
+use kiln_ir::{DType, Literal, Scalar, Type};
+use kiln_runtime::{Cause, Config, Device, Error, Input};
 
 #[test]
 fn a_chain_runs_in_order_split_or_not() {
@@ -162,36 +46,6 @@ fn donation_reuses_the_last_handle_and_copies_a_shared_one() {
 }
 
 #[test]
-fn a_long_run_returns_before_its_work_is_done_and_keeps_its_buffers() {
-    let device = device();
-    // Claimed traffic makes the run long, so that it is queued.
-    let program = load(&device, chain(16, 3, false, 1 << 30), slow_add_one);
-    let x = put(&device, &[0.0; 16]);
-    let y = run(&program, Input::Donated(x));
-    assert_eq!(device.run_stats().inline, 0);
-    // The donated input is gone for the host, but pending work still reads it: new
-    // arrays must not land on it, nor on the arena.
-    let noise: Vec<Array> = (0..64).map(|_| put(&device, &[9.0; 16])).collect();
-    assert_eq!(get(&y), vec![3.0; 16]);
-    drop(noise);
-    drop(y);
-    device.synchronize();
-    assert_eq!(device.memory_stats().in_use, 0);
-}
-
-#[test]
-fn runs_follow_each_other_through_their_arrays() {
-    let device = device();
-    let slow = load(&device, chain(16, 1, true, 1 << 30), slow_add_one);
-    let fast = load(&device, chain(16, 1, true, 0), add_one);
-    let mut x = put(&device, &[0.0; 16]);
-    for i in 0..40 {
-        x = run(if i % 3 == 0 { &slow } else { &fast }, Input::Donated(x));
-    }
-    assert_eq!(get(&x), vec![40.0; 16]);
-}
-
-#[test]
 fn mistakes_are_errors_and_consume_nothing() {
     let device = device();
     let program = load(&device, chain(16, 1, true, 0), add_one);
@@ -216,7 +70,7 @@ fn mistakes_are_errors_and_consume_nothing() {
 
     let mut parts = chain(16, 1, true, 0);
     parts.objects = vec![Arc::from([0xffu8])];
-    let damaged = device.load(&Executable::new(parts).unwrap(), &Mock(vec![add_one]));
+    let damaged = device.load(&Executable::new(parts).unwrap(), &Mock::new(&[add_one]));
     assert_eq!(damaged.unwrap_err().to_string(), "loading machine code: damaged object");
 }
 
@@ -258,7 +112,7 @@ fn transfers_are_counted_by_direction_and_cause() {
     assert_eq!((t.host_to_device.count, t.host_to_device.bytes), (2, 64 + 128));
     assert_eq!((t.implicit_host_to_device.count, t.implicit_host_to_device.bytes), (1, 64));
     assert_eq!((t.device_to_host.count, t.device_to_host.bytes), (2, 128));
-    x.with_bytes(|bytes| assert_eq!(bytes.len(), 64));
+    x.with_bytes(|bytes| assert_eq!(bytes.len(), 64)).unwrap();
     assert_eq!(device.transfers(), t, "looking at device memory moves nothing");
 }
 
@@ -272,47 +126,168 @@ fn empty_arrays_and_programs_work() {
 }
 
 #[test]
-fn four_threads_never_read_a_stale_byte() {
-    // K89: each thread puts, runs and reads patterns of its own.
+fn a_donated_argument_that_is_only_read_is_never_copied() {
     let device = device();
-    let program = load(&device, chain(256, 1, true, 0), add_one);
-    let slow = load(&device, chain(256, 2, false, 1 << 30), add_one);
-    std::thread::scope(|scope| {
-        for t in 0..4 {
-            let (device, program, slow) = (&device, &program, &slow);
-            scope.spawn(move || {
-                for i in 0..2_500 {
-                    let pattern = (t * 10_000 + i) as f32;
-                    let x = put(device, &[pattern; 256]);
-                    let y = run(if i % 4 == 0 { slow } else { program }, Input::Donated(x));
-                    let wanted = pattern + if i % 4 == 0 { 2.0 } else { 1.0 };
-                    assert_eq!(get(&y), [wanted; 256], "thread {t}, round {i}");
-                }
-            });
-        }
-    });
+    let mut parts = chain(16, 1, false, 0);
+    parts.parameters[0].donated = true;
+    let program = load(&device, parts, add_one);
+    let x = put(&device, &[1.0; 16]);
+    let inputs = [Input::Donated(x.clone()), Input::Kept(x.clone()), Input::Donated(x)];
+    for input in inputs {
+        assert_eq!(get(&run(&program, input)), vec![2.0; 16]);
+    }
+    assert_eq!(device.run_stats().copies, 0);
     device.synchronize();
     assert_eq!(device.memory_stats().in_use, 0);
 }
 
 #[test]
-fn dropping_everything_in_flight_is_safe_and_unloads() {
-    let before = LOADED.load(Ordering::Relaxed);
-    {
-        let device = device();
-        let program = load(&device, chain(16, 2, false, 1 << 30), slow_add_one);
-        let x = put(&device, &[0.0; 16]);
-        for _ in 0..5 {
-            run(&program, Input::Kept(x.clone()));
+fn one_array_may_be_given_for_several_parameters() {
+    // Both are overwritten; both must start from what was given.
+    let device = device();
+    let slot = |p| Slot { base: Base::Parameter(p), offset: 0 };
+    let mut parts = chain(16, 1, true, 0);
+    parts.parameters.push(Parameter { name: "y".into(), ..parts.parameters[0].clone() });
+    parts.outputs.push(Output { storage: Storage::Parameter(1), ..parts.outputs[0].clone() });
+    let launch = |p| Step::Launch { kernel: 0, arguments: vec![slot(p), slot(p)] };
+    parts.steps = vec![launch(0), launch(1), launch(1)];
+    let program = load(&device, parts, add_one);
+    let x = put(&device, &[0.0; 16]);
+    let mut inputs = vec![Input::Donated(x.clone()), Input::Donated(x)];
+    let mut outputs = Vec::new();
+    program.run(&mut inputs, &mut outputs).unwrap();
+    assert_eq!((get(&outputs[0]), get(&outputs[1])), (vec![1.0; 16], vec![2.0; 16]));
+    assert_eq!(device.run_stats().copies, 2);
+}
+
+#[test]
+fn constants_are_loaded_once_and_go_with_the_program() {
+    let device = device();
+    let mut parts = chain(16, 1, false, 0);
+    let data: Vec<u8> = [41f32; 32].iter().flat_map(|x| x.to_le_bytes()).collect();
+    parts.constants = data.into();
+    parts.steps = vec![Step::Launch {
+        kernel: 0,
+        arguments: vec![
+            Slot { base: Base::Constants, offset: 64 },
+            Slot { base: Base::Output(0), offset: 0 },
+        ],
+    }];
+    let program = load(&device, parts, add_one);
+    let x = put(&device, &[0.0; 16]);
+    let transfers = device.transfers();
+    for _ in 0..3 {
+        assert_eq!(get(&run(&program, Input::Kept(x.clone()))), vec![42.0; 16]);
+    }
+    assert_eq!(device.transfers().host_to_device, transfers.host_to_device);
+    drop((program, x));
+    assert_eq!(device.memory_stats().in_use, 0);
+}
+
+/// A program that copies `bytes` bytes from its argument to its output.
+fn copying(bytes: usize) -> Parts {
+    let ty = Type::new(DType::U8, [bytes]);
+    Parts {
+        name: "copy".into(),
+        parameters: vec![Parameter { ty: ty.clone(), name: "x".into(), donated: false }],
+        outputs: vec![Output { ty, name: String::new(), storage: Storage::Fresh }],
+        objects: vec![Arc::from([0u8])],
+        steps: vec![Step::Copy {
+            from: Slot { base: Base::Parameter(0), offset: 0 },
+            to: Slot { base: Base::Output(0), offset: 0 },
+            bytes: bytes as u64,
+        }],
+        ..Parts::default()
+    }
+}
+
+#[test]
+fn copies_are_exact_at_every_cut() {
+    let device = device();
+    // Around one unit, around what is split, and enough to wake the workers.
+    let sizes = [0, 1, 63, 32767, 32768, 32769, 65535, 65536, 65537, 98304, 3_000_001];
+    for bytes in sizes {
+        let program = load(&device, copying(bytes), add_one);
+        let x = Literal::from_fn(Type::new(DType::U8, [bytes]), |i| {
+            Scalar::from_bits(DType::U8, (i * 7 % 251) as u64)
+        });
+        let before = device.run_stats();
+        let y = run(&program, Input::Kept(device.put(x.ty(), x.bytes(), Cause::Explicit).unwrap()));
+        assert!(y.to_literal().unwrap() == x, "{bytes} bytes");
+        let after = device.run_stats();
+        assert_eq!(after.copied_bytes - before.copied_bytes, bytes as u64);
+        assert_eq!((after.copies - before.copies, after.launches - before.launches), (1, 0));
+    }
+}
+
+/// Sums the units' numbers into each unit's cell, by way of scratch.
+unsafe extern "C" fn scratching(arguments: *const *mut u8, scratch: *mut u8, begin: u64, end: u64) {
+    assert!(scratch.addr().is_multiple_of(64));
+    for unit in begin..end {
+        // SAFETY: the program below has 16 floats for each unit and 4096 bytes of scratch.
+        unsafe {
+            let cells = scratch.cast::<u64>();
+            (0..512).for_each(|i| *cells.add(i) = unit);
+            std::thread::yield_now();
+            let sum: u64 = (0..512).map(|i| *cells.add(i)).sum();
+            *(*arguments.add(1)).cast::<f32>().add(16 * unit as usize) = (sum / 512) as f32;
         }
     }
-    // The queue's thread finishes what is pending, then lets go of the program.
-    for _ in 0..500 {
-        if LOADED.load(Ordering::Relaxed) <= before {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
+}
+
+#[test]
+fn results_do_not_depend_on_threads_and_scratch_is_each_threads_own() {
+    let device = Device::cpu(Config { threads: 4, capacity: 64 << 20 }).unwrap();
+    let mut parts = chain(16 * 64, 1, false, LONG);
+    parts.kernels[0].scratch = 4096;
+    let program = load(&device, parts, scratching);
+    let x = put(&device, &[0.0; 16 * 64]);
+    for threads in [1, 2, 3, 4, 9, 0] {
+        device.set_threads(threads);
+        assert_eq!(device.threads(), threads.clamp(1, 4));
+        let y = get(&run(&program, Input::Kept(x.clone())));
+        assert!((0..64).all(|unit| y[16 * unit] == unit as f32), "{threads} threads");
     }
-    // Other tests load and unload at the same time; only a lasting excess is a leak.
-    assert!(LOADED.load(Ordering::Relaxed) <= before + 2, "code was not unloaded");
+}
+
+#[test]
+fn a_number_travels_with_the_call() {
+    let device = device();
+    let number = Type::scalar(DType::F64);
+    let parts = Parts {
+        name: "number".into(),
+        parameters: vec![Parameter { ty: number.clone(), name: "n".into(), donated: true }],
+        outputs: vec![Output { ty: number, name: String::new(), storage: Storage::Parameter(0) }],
+        kernels: vec![Kernel {
+            name: "none".into(),
+            object: 0,
+            symbol: "none".into(),
+            arguments: vec![Access::ReadWrite(8)],
+            grid: 0,
+            grain: 1,
+            scratch: 0,
+            traffic: Traffic::default(),
+        }],
+        objects: vec![Arc::from([0u8])],
+        ..Parts::default()
+    };
+    let program = load(&device, parts, add_one);
+    for x in [1.5, -0.0, f64::NAN] {
+        let y = run(&program, Input::Scalar(Scalar::from_f64(DType::F64, x)));
+        assert_eq!(y.to_literal().unwrap().get(0).bits(), x.to_bits());
+    }
+    assert_eq!(device.transfers().host_to_device.count, 0);
+}
+
+#[test]
+fn host_memory_of_another_size_is_refused() {
+    let device = device();
+    let said = device.put(&ty(4), &[0; 15], Cause::Explicit).unwrap_err().to_string();
+    assert_eq!(said, "15 bytes of host memory for an array of type f32[4], which has 16");
+    let x = put(&device, &[1.0; 4]);
+    assert!(matches!(x.copy_to(&mut [0; 17]), Err(Error::HostBytes { given: 17, .. })));
+    let mut back = [0; 16];
+    x.copy_to(&mut back).unwrap();
+    assert_eq!(back[..4], 1f32.to_le_bytes());
+    assert_eq!(device.transfers().device_to_host.count, 1);
 }

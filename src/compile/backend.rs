@@ -150,9 +150,9 @@ fn eval(graph: &Graph, inputs: &[Input]) -> Result<Vec<Array>, Error> {
         .iter()
         .map(|input| match input {
             Input::Kept(array) | Input::Donated(array) => device::peek(array),
-            Input::Scalar(scalar) => Literal::scalar(*scalar),
+            Input::Scalar(scalar) => Ok(Literal::scalar(*scalar)),
         })
-        .collect();
+        .collect::<Result<_, Error>>()?;
     let results = kiln_ir::eval(graph, &literals)
         .map_err(|e| Error::internal(format!("a call of the wrong shape: {e}")))?;
     results.iter().map(device::adopt).collect()

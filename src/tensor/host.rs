@@ -194,8 +194,8 @@ impl Tensor {
     pub fn block_until_ready(&self) -> Result<&Tensor, Error> {
         let at = At::caller();
         match self.repr() {
-            Repr::Array(array) => array.block_until_ready(),
-            Repr::Lazy(lazy) => lazy.evaluate()?.block_until_ready(),
+            Repr::Array(array) => device::wait(array)?,
+            Repr::Lazy(lazy) => device::wait(&lazy.evaluate()?)?,
             Repr::Scalar(_) => {}
             _ => return self.literal("block_until_ready", at).map(|_| self),
         }
