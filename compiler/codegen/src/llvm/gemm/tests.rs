@@ -163,6 +163,41 @@ fn sizes_around_every_edge_of_a_tile() {
 }
 
 #[test]
+fn blocks_of_every_kind_in_their_natural_sizes() {
+    // More rows, columns and steps than one block of any level has, and not multiples.
+    let (m, n, k) = (135, 410, 1030);
+    let mut random = Random(50);
+    for lies in [PLAIN, (Lies::Turned, Lies::Plain), (Lies::Plain, Lies::Turned)] {
+        let kernel = product(DType::F32, &[], (m, n, k), lies);
+        let mut fill = |a: &Argument| {
+            let mut number = || random.below(2000) as f64 / 999.0 - 1.0;
+            let elements = (0..a.elements).map(|_| Scalar::from_f64(DType::F32, number()).bits());
+            Buffer { dtype: DType::F32, elements: elements.collect() }
+        };
+        let inputs: Vec<Buffer> = kernel.arguments.iter().map(&mut fill).collect();
+        let numbers = |b: &Buffer| -> Vec<f32> {
+            b.elements.iter().map(|&e| f32::from_bits(e as u32)).collect()
+        };
+        let (x, y) = (numbers(&inputs[0]), numbers(&inputs[1]));
+        let (m, n, k) = (m as usize, n as usize, k as usize);
+        let mut expected = inputs.clone();
+        for i in 0..m {
+            for j in 0..n {
+                let mut sum = 0.0f32;
+                for r in 0..k {
+                    let a = if lies.0 == Lies::Turned { x[r * m + i] } else { x[i * k + r] };
+                    let b = if lies.1 == Lies::Turned { y[j * k + r] } else { y[r * n + j] };
+                    sum = a.mul_add(b, sum);
+                }
+                expected[2].elements[i * n + j] = sum.to_bits().into();
+            }
+        }
+        let fused: Vec<Isa> = tests::levels().into_iter().filter(|&i| i != Isa::V2).collect();
+        tests::check_expected(&kernel, &inputs, &expected, &fused);
+    }
+}
+
+#[test]
 fn factors_that_lie_in_every_way() {
     let ways = [Lies::Plain, Lies::Turned, Lies::Sparse];
     let mut seed = 100;

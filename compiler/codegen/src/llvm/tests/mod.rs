@@ -259,13 +259,23 @@ pub(super) fn check_on(kernel: &Kernel, inputs: &[Buffer]) {
 pub(super) fn check_levels(kernel: &Kernel, inputs: &[Buffer], levels: &[Isa]) {
     let mut expected = inputs.to_vec();
     interpret::run(kernel, &mut expected);
+    check_expected(kernel, inputs, &expected, levels);
+}
+
+/// Runs `kernel` on some levels and compares with what is expected.
+pub(super) fn check_expected(
+    kernel: &Kernel,
+    inputs: &[Buffer],
+    expected: &[Buffer],
+    levels: &[Isa],
+) {
     for &isa in levels {
         let options = Options { isa, threads: 1, ..Options::default() };
         let code = compile(std::slice::from_ref(kernel), &options).unwrap();
         let Entry { grid, scratch, symbol, .. } = &code.entries[0];
         let loaded = loader().load_objects(&code.objects, &[symbol]).unwrap();
         let note = format!("{isa:?}");
-        compare(kernel, (loaded.entry(0), *grid, *scratch), inputs, &expected, &note);
+        compare(kernel, (loaded.entry(0), *grid, *scratch), inputs, expected, &note);
     }
 }
 
