@@ -269,7 +269,7 @@ impl Session {
         // SAFETY: the session is live, the name terminated and not in use.
         let library =
             unsafe { LLVMOrcExecutionSessionCreateBareJITDylib(self.orc(), name.as_ptr()) };
-        let mut pairs: Vec<LLVMOrcCSymbolMapPair> = provided()
+        let mut pairs: Vec<LLVMOrcCSymbolMapPair> = kiln_kernels::provided()
             .into_iter()
             .map(|(name, address)| LLVMOrcCSymbolMapPair {
                 // SAFETY: the name is a terminated string; the definition below takes the
@@ -319,37 +319,6 @@ impl Drop for Session {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What generated code may call: the functions for which LLVM has no instructions at
-/// some level. Rust's remainder and fused multiply-add are the exact ones.
-fn provided() -> [(&'static CStr, usize); 7] {
-    extern "C" fn fmod(x: f64, y: f64) -> f64 {
-        x % y
-    }
-    extern "C" fn fmodf(x: f32, y: f32) -> f32 {
-        x % y
-    }
-    extern "C" fn fma(x: f64, y: f64, z: f64) -> f64 {
-        x.mul_add(y, z)
-    }
-    extern "C" fn fmaf(x: f32, y: f32, z: f32) -> f32 {
-        x.mul_add(y, z)
-    }
-    unsafe extern "C" {
-        fn memcpy(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void;
-        fn memmove(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void;
-        fn memset(to: *mut c_void, byte: i32, bytes: usize) -> *mut c_void;
-    }
-    [
-        (c"fmod", fmod as extern "C" fn(f64, f64) -> f64 as usize),
-        (c"fmodf", fmodf as extern "C" fn(f32, f32) -> f32 as usize),
-        (c"fma", fma as extern "C" fn(f64, f64, f64) -> f64 as usize),
-        (c"fmaf", fmaf as extern "C" fn(f32, f32, f32) -> f32 as usize),
-        (c"memcpy", memcpy as *const () as usize),
-        (c"memmove", memmove as *const () as usize),
-        (c"memset", memset as *const () as usize),
-    ]
 }
 
 /// An LLVM error as one of ours.
