@@ -203,10 +203,40 @@ impl<'c> Arithmetic<'_, 'c> {
     pub fn fma(&self, dtype: DType, x: Value<'c>, y: Value<'c>, z: Value<'c>) -> Value<'c> {
         let b = self.build;
         match dtype {
+            DType::F32 if self.isa == Isa::V2 => self.fma_by_doubles(x, y, z),
             d if d.is_float() => b.intrinsic("llvm.fma", &[x.get_type()], &[x, y, z]),
             DType::Bool => b.or(b.and(x, y), z),
             _ => b.add(b.mul(x, y), z),
         }
+    }
+
+    /// `x * y + z` in `f32`, rounded once, without an instruction for it; LLVM would call
+    /// a function for each lane.
+    ///
+    /// The product is exact in `f64`. The sum there is rounded to odd: where it is
+    /// inexact, the neighbour with an odd significand is taken, which is never a tie of
+    /// the narrower type nor crosses one, so that the second rounding is right
+    /// (Boldo and Melquiond, 2008; 53 bits are more than 2 * 24 + 1).
+    fn fma_by_doubles(&self, x: Value<'c>, y: Value<'c>, z: Value<'c>) -> Value<'c> {
+        let b = self.build;
+        let wide = |v| b.cast(Op::FPExt, v, b.f64_ty());
+        let (p, z) = (b.op(Op::FMul, wide(x), wide(y)), wide(z));
+        let sum = b.op(Op::FAdd, p, z);
+        // Knuth's TwoSum: p + z = sum + error, exactly.
+        let back = b.op(Op::FSub, sum, p);
+        let lost = b.op(Op::FSub, p, b.op(Op::FSub, sum, back));
+        let error = b.op(Op::FAdd, lost, b.op(Op::FSub, z, back));
+        // NaN, which infinities make of the error, compares false.
+        let zero = b.float_like(error, 0.0);
+        let inexact = b.fcmp(FloatPredicate::ONE, error, zero);
+        let bits = b.bitcast(sum, b.int_ty(64).into());
+        let even = b.icmp(IntPredicate::EQ, b.and(bits, b.int_like(bits, 1)), b.int_like(bits, 0));
+        // Away from zero when the error has the sign of the sum, else towards it.
+        let error_bits = b.bitcast(error, b.int_ty(64).into());
+        let differ = b.icmp(IntPredicate::SLT, b.xor(bits, error_bits), b.int_like(bits, 0));
+        let step = b.select(differ, b.int_like(bits, -1), b.int_like(bits, 1));
+        let odd = b.select(b.and(inexact, even), b.add(bits, step), bits);
+        b.cast(Op::FPTrunc, b.bitcast(odd, b.f64_ty()), b.f32_ty())
     }
 
     pub fn compare(&self, op: Compare, dtype: DType, x: Value<'c>, y: Value<'c>) -> Value<'c> {

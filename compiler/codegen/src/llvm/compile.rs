@@ -250,7 +250,7 @@ impl<'a> Piece<'a> {
 fn group(pieces: &[Piece], distinct: &[usize]) -> Vec<Vec<usize>> {
     /// Expressions from which on a module is full: some milliseconds of compile time,
     /// against which the fixed cost of a module is small.
-    const FULL: usize = 48;
+    const FULL: usize = 120;
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut size = FULL;
     for &i in distinct {

@@ -42,6 +42,9 @@ pub(crate) struct Best<'c> {
     step: Option<Value<'c>>,
 }
 
+/// Bytes of memory for one lane of a reduction: a value and a step of up to 8 each.
+pub(crate) const STATE: u64 = 16;
+
 /// The states of all accumulators: those of reduction `j` are at `j * copies ..`.
 pub(crate) type States<'c> = Vec<Best<'c>>;
 
@@ -98,6 +101,55 @@ impl<'c> Accumulators<'_, '_, 'c> {
             }
         }
         states
+    }
+
+    /// The states of copy `u` of every reduction.
+    pub fn copy(&self, states: &States<'c>, u: u32) -> States<'c> {
+        states.chunks(self.copies as usize).map(|copies| copies[u as usize]).collect()
+    }
+
+    /// The opposite of [`Accumulators::copy`]: `states[u]` are those of copy `u`.
+    pub fn gather(&self, states: &[States<'c>]) -> States<'c> {
+        (0..self.reductions.len()).flat_map(|j| states.iter().map(move |s| s[j])).collect()
+    }
+
+    /// Addresses of the states of a vector that starts at `lane`, where each reduction
+    /// has an array of `lanes` values and one of as many steps from `memory` on.
+    pub fn memory(&self, lane: Value<'c>, lanes: u64, memory: Value<'c>) -> Vec<[Value<'c>; 2]> {
+        let b = self.build();
+        let bytes = |ptr, n| b.gep(b.int_ty(8).into(), ptr, b.i64(n));
+        let place = |(j, r): (usize, &Reduction)| {
+            let values = bytes(memory, (j as u64 * STATE * lanes) as i64);
+            let steps = bytes(values, (STATE / 2 * lanes) as i64);
+            let values = b.gep(b.memory_ty(self.dtype(r)), values, lane);
+            [values, b.gep(b.int_ty(self.step_bits).into(), steps, lane)]
+        };
+        self.reductions.iter().enumerate().map(place).collect()
+    }
+
+    fn step_dtype(&self) -> DType {
+        if self.step_bits == 32 { DType::I32 } else { DType::I64 }
+    }
+
+    /// Reads states; see [`Accumulators::memory`].
+    pub fn load(&self, places: &[[Value<'c>; 2]]) -> States<'c> {
+        let load = |dtype, ptr| self.emitter.load_contiguous(dtype, ptr, self.width, None);
+        let state = |(r, [value, step]): (&Reduction, &[Value<'c>; 2])| Best {
+            value: load(self.dtype(r), *value),
+            step: matches!(r.combine, Combine::Arg(_)).then(|| load(self.step_dtype(), *step)),
+        };
+        self.reductions.iter().zip(places).map(state).collect()
+    }
+
+    /// Writes states; see [`Accumulators::memory`].
+    pub fn store(&self, states: &States<'c>, places: &[[Value<'c>; 2]]) {
+        for ((r, state), [value, step]) in self.reductions.iter().zip(states).zip(places) {
+            let store = |dtype, ptr, v| self.emitter.store_contiguous(dtype, ptr, v, None, false);
+            store(self.dtype(r), *value, state.value);
+            if let Some(s) = state.step {
+                store(self.step_dtype(), *step, s);
+            }
+        }
     }
 
     /// Combines one step of copy `u` into its accumulators.

@@ -10,26 +10,35 @@
 //!
 //! Row arrays that stages keep live in the scratch memory of the thread, padded so
 //! that whole vectors may be stored past their end.
+//!
+//! The accumulators of a tree are registers, and the strip that fills them is emitted
+//! once for each. Where that would be much code, the accumulators are in scratch memory
+//! too and the strip is one vector: the additions wait for loads and stores then, which
+//! a long body hides.
 
 use super::shape::{BUSY, Cost, Level, UNIT, grain, masks};
 use super::{Body, Cut, Launch, Strip};
 use crate::kernel::{Axis, Expr, Index, Stage};
 use crate::llvm::build::Value;
 use crate::llvm::expr::{Place, Values};
-use crate::llvm::reduce::{Accumulators, States};
+use crate::llvm::reduce::{Accumulators, STATE, States};
 
 /// Elements by which kept arrays are longer than their row, at least.
 const PADDING: u64 = 64;
 
-/// Where the kept arrays are in scratch memory: offset by array number.
+/// Where kept arrays and accumulators are in scratch memory.
 struct Scratch {
+    /// By array number.
     offsets: Vec<Option<u64>>,
+    /// Accumulators that are not in registers, those of one stage at a time.
+    accumulators: u64,
     bytes: u64,
 }
 
 impl Scratch {
     fn of(body: &Body) -> Scratch {
-        let mut scratch = Scratch { offsets: Vec::new(), bytes: 0 };
+        let mut scratch = Scratch { offsets: Vec::new(), accumulators: 0, bytes: 0 };
+        let mut accumulators = 0;
         for stage in &body.loops.stages {
             for &(array, value) in &stage.keeps {
                 let array = array as usize;
@@ -41,8 +50,40 @@ impl Scratch {
                 scratch.offsets[array] = Some(scratch.bytes);
                 scratch.bytes += elements * size;
             }
+            if let Some(spread) = Spread::of(body, stage).filter(|s| s.rolled) {
+                let lanes = u64::from(spread.copies * spread.width);
+                accumulators = accumulators.max(stage.reductions.len() as u64 * lanes * STATE);
+            }
         }
+        scratch.accumulators = scratch.bytes;
+        scratch.bytes += accumulators;
         scratch
+    }
+}
+
+/// How the lanes of a stage's tree are spread over vectors.
+#[derive(Clone, Copy)]
+struct Spread {
+    copies: u32,
+    width: u32,
+    /// One vector at a time, with the accumulators in memory.
+    rolled: bool,
+}
+
+impl Spread {
+    /// Operations in the strip of a stage with reductions above which it is rolled. Some
+    /// hundred vector instructions take a millisecond to compile.
+    const MOST: u64 = 256;
+
+    /// For a stage with reductions.
+    fn of(body: &Body, stage: &Stage) -> Option<Spread> {
+        let tree = stage.reductions.first()?.tree;
+        debug_assert!(stage.reductions.iter().all(|r| r.tree == tree), "one tree for a stage");
+        let cost = Cost::of(body.loops, &body.levels, body.emitter.arguments, stage);
+        let width = cost.width(body.emitter.isa).min(tree.lanes);
+        let copies = tree.lanes / width;
+        let rolled = copies > 1 && u64::from(copies) * cost.ops > Spread::MOST;
+        Some(Spread { copies, width, rolled })
     }
 }
 
@@ -65,6 +106,7 @@ pub(super) fn emit(body: &Body) -> Launch {
         .iter()
         .map(|o| o.map(|o| b.gep(b.int_ty(8).into(), body.scratch, b.i64(o as i64))))
         .collect();
+    let memory = b.gep(b.int_ty(8).into(), body.scratch, b.i64(scratch.accumulators as i64));
     let (busiest, next) = next_row(body);
     let unit = b.i64(each as i64);
     let end = b.binary_intrinsic("llvm.umin", b.mul(body.end, unit), b.i64(points as i64));
@@ -76,7 +118,7 @@ pub(super) fn emit(body: &Body) -> Launch {
         for (i, stage) in loops.stages.iter().enumerate() {
             body.emitter.evaluate(&body.order(stage, Level::Row), &place, &mut values);
             let next = if i == busiest { &next[..] } else { &[] };
-            run_stage(body, stage, next, &mut place, &values);
+            run_stage(body, stage, next, memory, &mut place, &values);
         }
         none
     });
@@ -114,6 +156,7 @@ fn run_stage<'c>(
     body: &Body<'_, 'c>,
     stage: &Stage,
     next: &[Next],
+    memory: Value<'c>,
     place: &mut Place<'c>,
     values: &Values<'c>,
 ) {
@@ -129,7 +172,7 @@ fn run_stage<'c>(
         width,
         step_bits: if stage.inner < 1 << 31 { 32 } else { 64 },
     };
-    let Some(tree) = stage.reductions.first().map(|r| r.tree) else {
+    let Some(spread) = Spread::of(body, stage) else {
         width = u64::from(width).min(stage.inner.next_power_of_two()) as u32;
         let mut copies = cost.copies();
         while copies > 1 && u64::from(copies * width) > stage.inner {
@@ -137,25 +180,28 @@ fn run_stage<'c>(
         }
         let masks = masks(body.emitter.isa, body.loops, body.emitter.arguments, &body.levels);
         let cut = Cut { copies, width, masks, extent: exact };
-        let pass = Pass { body, stage, next, place, values, accumulators };
+        let pass = Pass { body, stage, next, memory, place, values, accumulators };
         body.sweep((zero, steps), cut, &mut |strip| pass.strip(strip, &mut Vec::new()));
         return;
     };
-    debug_assert!(stage.reductions.iter().all(|r| r.tree == tree), "one tree for a stage");
-    accumulators.width = width.min(tree.lanes);
-    accumulators.copies = tree.lanes / accumulators.width;
-    let pass = Pass { body, stage, next, place, values, accumulators };
+    (accumulators.copies, accumulators.width) = (spread.copies, spread.width);
+    let tree = stage.reductions[0].tree;
+    let pass = Pass { body, stage, next, memory, place, values, accumulators };
+    let chunk = |from, to, exact| match spread.rolled {
+        true => pass.rolled(from, to, exact),
+        false => pass.chunk(from, to, exact),
+    };
     let total = if stage.inner <= tree.chunk {
-        pass.chunk(zero, steps, exact)
+        chunk(zero, steps, exact)
     } else {
         let one = Accumulators { copies: 1, width: 1, ..accumulators };
         let start = one.flatten(&one.start(|_| b.int_ty(one.step_bits).const_zero().into()));
-        let chunk = tree.chunk;
-        let total = b.for_each("chunk", (zero, steps, chunk), start, |from, carried| {
-            let end = b.add(from, b.i64(chunk as i64));
+        let size = tree.chunk;
+        let total = b.for_each("chunk", (zero, steps, size), start, |from, carried| {
+            let end = b.add(from, b.i64(size as i64));
             let end = b.binary_intrinsic("llvm.umin", end, steps);
-            let exact = exact.filter(|n| n % chunk == 0).map(|_| chunk);
-            let next = pass.chunk(from, end, exact);
+            let exact = exact.filter(|n| n % size == 0).map(|_| size);
+            let next = chunk(from, end, exact);
             one.flatten(&one.join_all(&one.unflatten(carried), &next))
         });
         one.unflatten(total)
@@ -170,6 +216,8 @@ struct Pass<'e, 'a, 'c> {
     body: &'e Body<'a, 'c>,
     stage: &'e Stage,
     next: &'e [Next<'e>],
+    /// Where accumulators are that are not in registers.
+    memory: Value<'c>,
     place: &'e Place<'c>,
     values: &'e Values<'c>,
     accumulators: Accumulators<'e, 'a, 'c>,
@@ -180,12 +228,9 @@ impl<'c> Pass<'_, '_, 'c> {
     fn chunk(&self, from: Value<'c>, to: Value<'c>, exact: Option<u64>) -> States<'c> {
         let b = self.body.build();
         let accumulators = &self.accumulators;
-        let Accumulators { copies, width, step_bits, .. } = *accumulators;
+        let Accumulators { copies, width, .. } = *accumulators;
         let lanes = u64::from(copies * width);
-        let first = b.splat(b.resize(from, step_bits, false), width);
-        let first = if width > 1 { b.add(first, b.iota(width, step_bits)) } else { first };
-        let start = accumulators.start(|u| b.add(first, b.int_like(first, i64::from(u * width))));
-        let mut flat = accumulators.flatten(&start);
+        let mut flat = accumulators.flatten(&self.start(from));
         let strip = |strip, carried| {
             let mut states = accumulators.unflatten(carried);
             self.strip(strip, &mut states);
@@ -208,6 +253,51 @@ impl<'c> Pass<'_, '_, 'c> {
             });
         }
         accumulators.halve(&accumulators.unflatten(flat))
+    }
+
+    /// The states before the step `from`.
+    fn start(&self, from: Value<'c>) -> States<'c> {
+        let b = self.body.build();
+        let Accumulators { width, step_bits, .. } = self.accumulators;
+        let first = b.splat(b.resize(from, step_bits, false), width);
+        let first = if width > 1 { b.add(first, b.iota(width, step_bits)) } else { first };
+        self.accumulators.start(|u| b.add(first, b.int_like(first, i64::from(u * width))))
+    }
+
+    /// [`Pass::chunk`] with the accumulators in memory and strips of one vector.
+    fn rolled(&self, from: Value<'c>, to: Value<'c>, exact: Option<u64>) -> States<'c> {
+        let b = self.body.build();
+        let Accumulators { copies, width, .. } = self.accumulators;
+        let one = Accumulators { copies: 1, ..self.accumulators };
+        let single = Pass { accumulators: one, ..*self };
+        // Copy u of each reduction is at lane u * width of its array.
+        let at = |lane: Value<'c>, memory| one.memory(lane, u64::from(copies * width), memory);
+        let start = self.start(from);
+        for u in 0..copies {
+            let lane = b.i64(i64::from(u * width));
+            one.store(&self.accumulators.copy(&start, u), &at(lane, self.memory));
+        }
+        let strip = |i: Value<'c>, until| {
+            let lane = b.and(b.sub(i, from), b.i64(i64::from(copies * width - 1)));
+            let places = at(lane, self.memory);
+            let mut states = one.load(&places);
+            single.strip(Strip { at: i, copies: 1, width, until }, &mut states);
+            one.store(&states, &places);
+        };
+        let whole = self.body.whole(from, to, width.into());
+        b.for_each("vector", (from, whole, width.into()), Vec::new(), |i, none| {
+            strip(i, None);
+            none
+        });
+        if exact.is_none_or(|n| n % u64::from(width) != 0) {
+            b.for_each("rest", (whole, to, width.into()), Vec::new(), |i, none| {
+                strip(i, Some(to));
+                none
+            });
+        }
+        let states: Vec<States> =
+            (0..copies).map(|u| one.load(&at(b.i64(i64::from(u * width)), self.memory))).collect();
+        self.accumulators.halve(&self.accumulators.gather(&states))
     }
 
     /// The steps of a strip: evaluates all copies, then keeps and stores.

@@ -106,6 +106,10 @@ impl Shape {
             // as many as half of the registers hold.
             copies = (4 * copies).min(isa.registers() / 2 / reductions).max(1);
             copies = 1 << copies.ilog2();
+            // Long bodies hide it by themselves, and are much code as it is.
+            while copies > 1 && u64::from(copies) * cost.ops > 256 {
+                copies /= 2;
+            }
         }
         if let Some(tile) = tile {
             // Lines of more lanes would not fit the sets of the first cache.

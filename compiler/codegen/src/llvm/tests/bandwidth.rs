@@ -15,7 +15,7 @@ use kiln_ir::DType;
 use kiln_ir::op::{ArgKind, ReduceKind};
 
 use super::*;
-use crate::kernel::expr::BinaryOp;
+use crate::kernel::expr::{BinaryOp, UnaryOp};
 use crate::kernel::{Combine, Reduction, Tree};
 use crate::llvm::{TextKind, text};
 use crate::math;
@@ -114,6 +114,42 @@ fn softmax(rows: u64, n: u64) -> Kernel {
     b.kernel(&[rows], Lanes::Inner)
 }
 
+/// `(x - mean) / sqrt(variance + epsilon) * g + b`.
+fn layer_norm(rows: u64, n: u64) -> Kernel {
+    let tree = Tree::of(n, Lanes::Inner);
+    let at = point(0).scale(n as i64).add(&inner());
+    let sum = |value, slot| Reduction {
+        combine: Combine::Value(ReduceKind::Sum),
+        value,
+        slot,
+        tree,
+    };
+    let mut b = Builder::new();
+    let (a, g, c) = (b.read(DType::F32, rows * n), b.read(DType::F32, n), b.read(DType::F32, n));
+    let x = b.load(a, at.clone());
+    b.stage(n).reductions = vec![sum(x, 0)];
+    let e = &mut b.exprs;
+    let count = e.float(DType::F32, n as f64);
+    let s0 = e.add(Expr::Slot(0), DType::F32);
+    let mean = e.binary(BinaryOp::Div, s0, count);
+    let centred = e.binary(BinaryOp::Sub, x, mean);
+    let square = e.binary(BinaryOp::Mul, centred, centred);
+    b.stage(n).reductions = vec![sum(square, 1)];
+    let e = &mut b.exprs;
+    let s1 = e.add(Expr::Slot(1), DType::F32);
+    let variance = e.binary(BinaryOp::Div, s1, count);
+    let epsilon = e.float(DType::F32, 1e-5);
+    let variance = e.binary(BinaryOp::Add, variance, epsilon);
+    let root = e.unary(UnaryOp::Sqrt, variance);
+    let y = e.binary(BinaryOp::Div, centred, root);
+    let (g, c) = (b.load(g, inner()), b.load(c, inner()));
+    let y = b.exprs.binary(BinaryOp::Mul, y, g);
+    let y = b.exprs.binary(BinaryOp::Add, y, c);
+    b.stage(n);
+    b.store(rows * n, at, y);
+    b.kernel(&[rows], Lanes::Inner)
+}
+
 fn rows(combine: Combine, rows: u64, n: u64) -> Kernel {
     let tree = Tree::of(n, Lanes::Inner);
     let mut b = Builder::new();
@@ -172,6 +208,7 @@ fn bandwidth() {
         ("gelu_8k", gelu(1 << 13)),
         ("softmax_4096", softmax(SIDE, SIDE)),
         ("softmax_64x1000", softmax(64, 1000)),
+        ("layernorm", layer_norm(8192, 1024)),
         ("sum_rows", rows(sum, SIDE, SIDE)),
         ("sum_rows_64x1000", rows(sum, 64, 1000)),
         ("max_rows", rows(max, SIDE, SIDE)),
@@ -182,7 +219,7 @@ fn bandwidth() {
         ("transpose_4096", transpose(SIDE)),
         ("transpose_64", transpose(64)),
     ];
-    let options = Options { threads: 1, ..Options::default() };
+    let options = Options { threads: 1, stream_bytes: 16 << 20, ..Options::default() };
     if let Ok(name) = std::env::var("KILN_BENCH_ASM") {
         let (_, kernel) = kernels.iter().find(|(n, _)| *n == name).expect("a kernel of the list");
         for kind in [TextKind::Ir, TextKind::Assembly] {

@@ -172,6 +172,43 @@ fn fused_multiply_add_and_comparisons() {
 }
 
 #[test]
+fn fused_multiply_add_rounds_once() {
+    // Products and sums that nearly cancel, ties, subnormals and overflows.
+    let mut random = Random(9);
+    let n = 60_000;
+    let mut columns = [const { Vec::new() }; 3];
+    for i in 0..n {
+        let float = |exponent: i32, random: &mut Random| {
+            let significand = match random.below(3) {
+                0 => random.next() & 0x7f_ffff,
+                1 => 1 << random.below(23),
+                _ => 0x7f_ffff & !((1 << random.below(23)) - 1),
+            };
+            let exponent = exponent.clamp(0, 254) as u64;
+            ((random.next() & 1) << 31) | (exponent << 23) | significand
+        };
+        let (a, c) = (random.below(255) as i32, random.below(255) as i32);
+        let near = a + c - 127 + random.below(60) as i32 - 30;
+        let [x, y, z] = &mut columns;
+        x.push(float(a, &mut random));
+        y.push(float(c, &mut random));
+        z.push(match i % 8 {
+            // The product itself, rounded, with the other sign: the error is what is left.
+            0 => {
+                let product = f32::from_bits(x[i] as u32) * f32::from_bits(y[i] as u32);
+                u64::from((-product).to_bits())
+            }
+            _ => float(near, &mut random),
+        });
+    }
+    let kernel = map(DType::F32, n as u64, 3, |x, a| x.fma(a[0], a[1], a[2]));
+    let mut inputs: Vec<Buffer> =
+        columns.into_iter().map(|elements| Buffer { dtype: DType::F32, elements }).collect();
+    inputs.push(Buffer::zeros(DType::F32, n));
+    check_on(&kernel, &inputs);
+}
+
+#[test]
 fn conversions() {
     for from in DType::ALL {
         for to in DType::ALL {

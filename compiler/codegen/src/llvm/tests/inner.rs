@@ -124,6 +124,41 @@ fn nan_wins_wherever_it_is() {
     }
 }
 
+#[test]
+fn long_bodies_keep_their_accumulators_in_memory() {
+    // Enough operations that no level keeps them in registers.
+    for (n, chunk) in [(1, 1 << 15), (64, 1 << 15), (75, 1 << 15), (600, 1 << 15), (600, 128)] {
+        for dtype in [DType::F32, DType::F64, DType::I16, DType::Bool] {
+            let mut b = Builder::new();
+            let a = b.read(dtype, 3 * n);
+            let x = b.load(a, point(0).scale(n as i64).add(&inner()));
+            let mut y = x;
+            for i in 0..260 {
+                y = match (dtype, i % 3) {
+                    (DType::Bool, _) => b.exprs.binary(BinaryOp::Xor, y, x),
+                    (_, 0) => b.exprs.binary(BinaryOp::Max, y, x),
+                    (_, 1) => b.exprs.unary(UnaryOp::Neg, y),
+                    _ => b.exprs.binary(BinaryOp::Sub, y, x),
+                };
+            }
+            let tree = Tree { chunk, ..Tree::of(n, Lanes::Inner) };
+            let combines = combines(dtype);
+            let reductions = combines.iter().enumerate();
+            b.stage(n).reductions = reductions
+                .map(|(i, &combine)| Reduction { combine, value: y, slot: i as u32, tree })
+                .collect();
+            b.stage(1);
+            for (i, combine) in combines.iter().enumerate() {
+                let arg = matches!(combine, Combine::Arg(_));
+                let slot = Expr::Slot(i as u32);
+                let s = b.exprs.add(slot, if arg { DType::I64 } else { dtype });
+                b.store(3, point(0), s);
+            }
+            check(&b.kernel(&[3], Lanes::Inner), n);
+        }
+    }
+}
+
 /// Softmax with a rational function for the exponential.
 fn softmax(rows: u64, n: u64, in_place: bool) -> Kernel {
     let tree = Tree::of(n, Lanes::Inner);

@@ -28,7 +28,7 @@ fn compile_one(kernel: &Kernel) -> Code {
 
 #[test]
 fn the_same_kernels_are_the_same_bytes_on_any_number_of_threads() {
-    let kernels: Vec<Kernel> = (1..40).map(|n| add(10 * n)).collect();
+    let kernels: Vec<Kernel> = (1..100).map(|n| add(10 * n)).collect();
     let one = compile(&kernels, &options(Isa::detect())).unwrap();
     let four = compile(&kernels, &Options { threads: 4, ..Options::default() }).unwrap();
     assert_eq!(one.objects, four.objects);
