@@ -16,7 +16,7 @@
 //! too and the strip is one vector: the additions wait for loads and stores then, which
 //! a long body hides.
 
-use super::shape::{BUSY, Cost, Level, UNIT, grain, masks};
+use super::shape::{BUSY, Cost, LONG, Level, UNIT, grain, masks};
 use super::{Body, Cut, Launch, Strip};
 use crate::kernel::{Axis, Expr, Index, Stage};
 use crate::llvm::build::Value;
@@ -71,10 +71,6 @@ struct Spread {
 }
 
 impl Spread {
-    /// Operations in the strip of a stage with reductions above which it is rolled. Some
-    /// hundred vector instructions take a millisecond to compile.
-    const MOST: u64 = 256;
-
     /// For a stage with reductions.
     fn of(body: &Body, stage: &Stage) -> Option<Spread> {
         let tree = stage.reductions.first()?.tree;
@@ -82,7 +78,7 @@ impl Spread {
         let cost = Cost::of(body.loops, &body.levels, body.emitter.arguments, stage);
         let width = cost.width(body.emitter.isa).min(tree.lanes);
         let copies = tree.lanes / width;
-        let rolled = copies > 1 && u64::from(copies) * cost.ops > Spread::MOST;
+        let rolled = copies > 1 && u64::from(copies) * cost.ops > LONG;
         Some(Spread { copies, width, rolled })
     }
 }

@@ -22,7 +22,7 @@
 
 use inkwell::values::InstructionOpcode as Op;
 
-use super::shape::{BUSY, Cost, Level, UNIT, grain, masks};
+use super::shape::{BUSY, Cost, DIVISIBLE, LONG, Level, UNIT, grain, masks};
 use super::{Body, Cut, Launch, Strip};
 use crate::kernel::{Axis, Expr, Stage};
 use crate::llvm::build::Value;
@@ -106,8 +106,11 @@ impl Shape {
             // as many as half of the registers hold.
             copies = (4 * copies).min(isa.registers() / 2 / reductions).max(1);
             copies = 1 << copies.ilog2();
-            // Long bodies hide it by themselves, and are much code as it is.
-            while copies > 1 && u64::from(copies) * cost.ops > 256 {
+            let width = u64::from(cost.width(isa));
+            let units = |copies| loops.points.iter().product::<u64>() / (u64::from(copies) * width);
+            while copies > 1
+                && (u64::from(copies) * cost.ops > LONG || units(copies) < DIVISIBLE && copies > 4)
+            {
                 copies /= 2;
             }
         }

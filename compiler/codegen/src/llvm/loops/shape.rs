@@ -167,6 +167,14 @@ impl Cost {
     }
 }
 
+/// Vector operations in a loop with several accumulators above which unrolling further
+/// is only more code: the processor overlaps so long a body by itself, and some hundred
+/// instructions take a millisecond to compile.
+pub(super) const LONG: u64 = 256;
+
+/// Units of work that leave enough to divide between threads.
+pub(super) const DIVISIBLE: u64 = 16;
+
 /// Operations on an element from which on prefetching its successors helps (measured:
 /// nothing for one or two, a quarter of the time for `exp`). With fewer, the processor
 /// runs far enough ahead by itself.
