@@ -6,7 +6,7 @@
 //!
 //! Each line gives the milliseconds of one run on one and on two threads, the traffic
 //! per second that they come to, and the time to compile. The first line is a copy by
-//! the C library, to compare with. Set `KILN_BENCH_ASM` to a kernel's name to print
+//! the C library, to compare with. Set `BENCH_ASM` to a kernel's name to print
 //! its assembly instead.
 
 use std::time::Instant;
@@ -220,7 +220,7 @@ fn bandwidth() {
         ("transpose_64", transpose(64)),
     ];
     let options = Options { threads: 1, stream_bytes: 16 << 20, ..Options::default() };
-    if let Ok(name) = std::env::var("KILN_BENCH_ASM") {
+    if let Ok(name) = std::env::var("BENCH_ASM") {
         let (_, kernel) = kernels.iter().find(|(n, _)| *n == name).expect("a kernel of the list");
         for kind in [TextKind::Ir, TextKind::Assembly] {
             println!("{}", text(std::slice::from_ref(kernel), &options, kind).unwrap());
