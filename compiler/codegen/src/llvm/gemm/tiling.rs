@@ -197,6 +197,9 @@ const RIGHT_BYTES: u64 = 768 << 10;
 /// Steps of a block when a factor's rows are far apart in memory: their lines and pages
 /// crowd the first-level caches otherwise.
 const SHORT_STEPS: u64 = 256;
+/// Steps of a block when the left factor is packed in panels: few, so that the right
+/// block is wide and the left factor is packed seldom.
+const PANEL_STEPS: u64 = 192;
 /// Bytes of a packed left block, which shares L2 with the right one.
 const LEFT_BYTES: u64 = 192 << 10;
 /// Bytes of one row of the left factor in a block: six such rows fill half of L1.
@@ -232,8 +235,9 @@ impl Tiling {
         let left = left(problem, row_panels.longest(), column_panels.parts);
         let longest_k = match (stream, direct, left) {
             (true, true, _) => 16,
-            (true, false, _) => 256,
-            (false, true, _) | (_, _, Left::Panels { .. }) => SHORT_STEPS,
+            (true, false, _) => 512,
+            (false, true, _) => SHORT_STEPS,
+            (_, _, Left::Panels { .. }) => PANEL_STEPS,
             _ => ROW_BYTES / element,
         };
         let k_blocks = k.div_ceil(longest_k);
@@ -255,7 +259,7 @@ impl Tiling {
             _ => (RIGHT_BYTES / k_block).clamp(512, 4096),
         };
         let row_bytes = vectors * machine.vector_bytes;
-        let column_blocks = Split::at_most((widest / row_bytes).max(1), column_panels.parts);
+        let column_blocks = Split::at_most(widest.div_ceil(row_bytes), column_panels.parts);
         let block_vectors = column_blocks.longest() * column_panels.longest();
         let rows = row_panels.longest();
 
