@@ -1,7 +1,7 @@
 //! The methods of `Tensor`: values against closed forms, shapes, and mistakes.
 
 use kiln::prelude::*;
-use kiln::{DotDims, HostElement};
+use kiln::{DotDims, HostElement, Index};
 
 fn v<T: HostElement>(t: &Tensor) -> Vec<T> {
     t.to_vec().unwrap_or_else(|e| panic!("{e}"))
@@ -267,4 +267,95 @@ fn host_data_in_and_out() {
     assert_eq!(v::<bool>(&Tensor::from([true, false])), [true, false]);
     let halves = Tensor::from([half::f16::ONE, half::f16::NAN]);
     assert!(v::<half::f16>(&halves)[1].is_nan());
+}
+
+/// A method that is made of others is still what the message names.
+#[test]
+fn a_mistake_names_the_method_that_was_called() {
+    let (a, i) = (Tensor::zeros([2, 3], F32), Tensor::zeros([2, 3], I32));
+    let (b, truth) = (Tensor::zeros([4], F32), Tensor::zeros([2, 3], Bool));
+    let mistakes = [
+        ("clip", a.clip(&b, 1.0)),
+        ("clip", a.clip(0.0, &b)),
+        ("std", a.std(2)),
+        ("sum", truth.sum(0)),
+        ("softmax", a.softmax(2)),
+        ("log_softmax", a.log_softmax(2)),
+        ("logsumexp", a.logsumexp(2)),
+        ("gelu", i.gelu()),
+        ("silu", i.silu()),
+        ("stack", Tensor::stack(&[&a, &b], 0)),
+        ("stack", Tensor::stack(&[&a, &a], 3)),
+        ("dot", i.dot(&Tensor::from(1.0f32))),
+        ("outer", a.outer(&i)),
+        ("one_hot", truth.one_hot(3, F32)),
+        ("full", Tensor::full([2], &a, F32)),
+        ("from_vec", Tensor::from_vec(vec![1.0f32], [2])),
+        ("spec", Tensor::spec([usize::MAX, 2], F32)),
+        ("argmax", a.argmax([0, 1])),
+    ];
+    for (op, mistake) in mistakes {
+        let error = mistake.error().unwrap_or_else(|| panic!("{op}: {mistake:?} is no mistake"));
+        assert_eq!(error.op(), Some(op), "{error}");
+        assert_eq!(error.location().map(|l| &*l.file), Some(file!()), "{error}");
+    }
+}
+
+#[test]
+fn a_poisoned_branch_of_a_select_poisons_it() {
+    let condition = Tensor::from([true, false]);
+    let mistake = Tensor::zeros([2], F32) + Tensor::zeros([3], F32);
+    for t in [
+        condition.select(&mistake, 0.0),
+        condition.select(0.0, &mistake),
+        Tensor::where_(&condition, &mistake, &mistake),
+        mistake.select(1.0, 0.0),
+    ] {
+        assert!(t.error().is_some_and(|e| e.same(mistake.error().unwrap())));
+    }
+}
+
+/// Numbers that an `i64` or an element type cannot hold do not come back as others.
+#[test]
+fn extreme_numbers_do_not_wrap() {
+    let x = Tensor::arange(6, I32).reshape([2, 3]);
+    for (what, mistake) in [
+        ("sum", x.sum(usize::MAX)),
+        ("get", x.get(usize::MAX)),
+        ("get", x.get(0..=usize::MAX)),
+        ("get", x.get(0..=i64::MAX)),
+        ("get", x.get(i64::MIN)),
+        ("reshape", x.reshape([-2, 3])),
+        ("reshape", x.reshape([usize::MAX, 3])),
+    ] {
+        assert_eq!(mistake.error().and_then(|e| e.op()), Some(what), "{mistake:?}");
+    }
+    let sparse = Index::range(0, 2).step_by(usize::MAX).step_by(2);
+    assert_eq!(v::<i32>(&x.get(sparse)), [0, 1, 2]);
+    // Starts clamp, also those that the type of the others does not hold.
+    let y = Tensor::arange(4, I32);
+    assert_eq!(v::<i32>(&y.dynamic_slice(&[1i64 << 32], &[1])), [3]);
+    assert_eq!(v::<i32>(&y.dynamic_slice(&[u64::MAX], &[1])), [3]);
+    assert_eq!(v::<i32>(&y.dynamic_slice(&[i64::MIN], &[1])), [0]);
+    assert_eq!(v::<i32>(&Tensor::ones([2, 2], I32).tril(i64::MAX)), [1; 4]);
+    assert_eq!(v::<i32>(&Tensor::ones([2, 2], I32).triu(i64::MIN)), [1; 4]);
+    // Classes that the type of the indices does not hold are not their neighbours modulo 256.
+    assert_eq!(v::<i32>(&Tensor::from([5u8]).one_hot(300, I32).sum(1)), [1]);
+    assert_eq!(v::<i32>(&Tensor::from([-1i8, 5]).one_hot(300, I32).sum(1)), [0, 1]);
+    let half = Tensor::from([2048.0f32]).astype(F16);
+    assert_eq!(v::<i32>(&half.one_hot(3000, I32).argmax(1)), [2048]);
+    // Extents whose strides overflow are refused, however few the elements.
+    let wide = Tensor::from_vec(Vec::<f32>::new(), [0, 1 << 40, 1 << 40]);
+    assert!(message(&wide).contains("0 elements for an array of shape"));
+}
+
+#[test]
+fn softmax_along_nothing_is_nothing() {
+    let x = Tensor::zeros([0, 3], F32);
+    assert_eq!(x.softmax(0).shape(), [0, 3]);
+    assert_eq!(v::<f32>(&x.log_softmax(0)), [0.0; 0]);
+    assert_eq!(v::<f32>(&x.logsumexp(0)), [f32::NEG_INFINITY; 3]);
+    assert_eq!(x.argmax(keepdims(1)).shape(), [0, 1]);
+    assert_eq!(Tensor::zeros([2, 3], F32).argmax(keepdims(..)).shape(), [1, 1]);
+    assert_eq!(Tensor::zeros([2, 3], F32).swapaxes(1, 1).shape(), [2, 3]);
 }

@@ -30,7 +30,7 @@ impl Tensor {
                 let message = format!("the value is {ty}, the result {dtype}");
                 Tensor::fail_operands("full", message, &[("value", &value)], at)
             }
-            _ => value.broadcast_to(shape),
+            _ => value.broadcast_named("full", shape.into(), at),
         }
     }
 
@@ -96,13 +96,13 @@ impl Tensor {
     /// The elements on and below the `k`-th diagonal of the last two axes; zeros above.
     #[track_caller]
     pub fn tril(&self, k: i64) -> Tensor {
-        self.triangle("tril", At::caller(), |row, column| (row + k).ge(column))
+        self.triangle("tril", At::caller(), |column, row| (column - row).le(k))
     }
 
     /// The elements on and above the `k`-th diagonal of the last two axes; zeros below.
     #[track_caller]
     pub fn triu(&self, k: i64) -> Tensor {
-        self.triangle("triu", At::caller(), |row, column| (row + k).le(column))
+        self.triangle("triu", At::caller(), |column, row| (column - row).ge(k))
     }
 
     fn triangle(&self, op: &str, at: At, keep: impl Fn(&Tensor, &Tensor) -> Tensor) -> Tensor {
@@ -114,7 +114,7 @@ impl Tensor {
         let plane = [ty.shape[rank - 2], ty.shape[rank - 1]];
         let row = Tensor::iota(plane, 0, DType::I64);
         let column = Tensor::iota(plane, 1, DType::I64);
-        keep(&row, &column).select(self, self.like(0.0, at))
+        keep(&column, &row).select(self, self.like(0.0, at))
     }
 }
 

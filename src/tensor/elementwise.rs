@@ -170,7 +170,14 @@ impl Tensor {
     /// Elements limited to `low..=high`; NaN stays NaN.
     #[track_caller]
     pub fn clip(&self, low: impl Operand, high: impl Operand) -> Tensor {
-        self.maximum(low).minimum(high)
+        let at = At::caller();
+        match self.pair("clip", low, at) {
+            Ok((lhs, low)) => match lhs.binary(Binary::Max, &low, at).pair("clip", high, at) {
+                Ok((lhs, high)) => lhs.binary(Binary::Min, &high, at),
+                Err(poisoned) => poisoned,
+            },
+            Err(poisoned) => poisoned,
+        }
     }
 
     /// Elements limited to `low..=high` by the `clamp` op, whose gradient at a
@@ -263,6 +270,10 @@ impl Tensor {
 }
 
 fn select(condition: &Tensor, then: OperandKind, otherwise: OperandKind, at: At) -> Tensor {
+    // A poisoned value has no element type; the other side must not fail for it.
+    if let Some(error) = then.error().or(otherwise.error()) {
+        return Tensor::poisoned(error.clone());
+    }
     let dtype = then.dtype().or(otherwise.dtype()).unwrap_or_else(|| then.default_dtype());
     let then = then.tensor(dtype, "select", at);
     let otherwise = otherwise.tensor(dtype, "select", at);

@@ -37,7 +37,7 @@ impl HostArray {
         shape: impl Into<Shape>,
     ) -> Result<HostArray, Error> {
         let shape = shape.into();
-        check_count(data.len(), &shape)?;
+        check_count::<T>(data.len(), &shape)?;
         Ok(HostArray { literal: Literal::from_slice(shape, &data) })
     }
 
@@ -46,8 +46,7 @@ impl HostArray {
     /// # Errors
     /// If there are not as many as the type takes, or one of a `bool` is not 0 or 1.
     pub fn from_bytes(ty: Type, bytes: &[u8]) -> Result<HostArray, Error> {
-        let wanted = ty.shape.checked_elements().and_then(|n| n.checked_mul(ty.dtype.size()));
-        if wanted != Some(bytes.len()) {
+        if !ty.fits() || ty.bytes() != bytes.len() {
             return Err(Error::user(format!("{} bytes for an array {ty}", bytes.len())));
         }
         if ty.dtype == DType::Bool && bytes.iter().any(|&b| b > 1) {
@@ -89,8 +88,8 @@ impl HostArray {
     }
 }
 
-fn check_count(count: usize, shape: &Shape) -> Result<(), Error> {
-    if shape.checked_elements() == Some(count) {
+fn check_count<T: Element>(count: usize, shape: &Shape) -> Result<(), Error> {
+    if Type::new(T::DTYPE, shape.clone()).fits() && shape.elements() == count {
         return Ok(());
     }
     Err(Error::user(format!("{count} elements for an array of shape {shape}")))
@@ -110,17 +109,20 @@ impl Tensor {
     /// shape holds.
     #[track_caller]
     pub fn from_vec<T: HostElement>(data: Vec<T>, shape: impl Into<Shape>) -> Tensor {
-        Tensor::from_slice(&data, shape)
+        Tensor::from_elements("from_vec", &data, shape.into(), At::caller())
     }
 
     /// From elements in row-major order; poisoned if there are not as many as the
     /// shape holds.
     #[track_caller]
     pub fn from_slice<T: HostElement>(data: &[T], shape: impl Into<Shape>) -> Tensor {
-        let (at, shape) = (At::caller(), shape.into());
-        match check_count(data.len(), &shape) {
+        Tensor::from_elements("from_slice", data, shape.into(), At::caller())
+    }
+
+    fn from_elements<T: HostElement>(op: &str, data: &[T], shape: Shape, at: At) -> Tensor {
+        match check_count::<T>(data.len(), &shape) {
             Ok(()) => Tensor::from_host(&Shaped(data, shape), at),
-            Err(error) => Tensor::poisoned(kiln_trace::fail(error.with_op("from_slice"), at)),
+            Err(error) => Tensor::poisoned(kiln_trace::fail(error.with_op(op), at)),
         }
     }
 

@@ -46,7 +46,9 @@ impl Index {
     /// Every `step`-th element of the range.
     pub fn step_by(self, step: usize) -> Index {
         match self {
-            Index::Range { start, end, step: s } => Index::Range { start, end, step: s * step },
+            Index::Range { start, end, step: s } => {
+                Index::Range { start, end, step: s.saturating_mul(step) }
+            }
             at => at,
         }
     }
@@ -58,33 +60,38 @@ impl From<RangeFull> for Index {
     }
 }
 
+/// As an index; one that no `i64` holds is out of range, as the greatest is.
+fn bound(i: impl TryInto<i64>) -> i64 {
+    i.try_into().unwrap_or(i64::MAX)
+}
+
 macro_rules! index_from {
     ($($t:ty),*) => {$(
         impl From<$t> for Index {
             fn from(i: $t) -> Index {
-                Index::At(i as i64)
+                Index::At(bound(i))
             }
         }
         impl From<Range<$t>> for Index {
             fn from(r: Range<$t>) -> Index {
-                Index::range(r.start as i64, r.end as i64)
+                Index::range(bound(r.start), bound(r.end))
             }
         }
         impl From<RangeInclusive<$t>> for Index {
             fn from(r: RangeInclusive<$t>) -> Index {
                 // An inclusive −1 is the last element: no end, rather than end 0.
-                let end = *r.end() as i64 + 1;
-                Index::range(*r.start() as i64, (end != 0).then_some(end))
+                let end = bound(*r.end()).saturating_add(1);
+                Index::range(bound(*r.start()), (end != 0).then_some(end))
             }
         }
         impl From<RangeFrom<$t>> for Index {
             fn from(r: RangeFrom<$t>) -> Index {
-                Index::range(r.start as i64, None)
+                Index::range(bound(r.start), None)
             }
         }
         impl From<RangeTo<$t>> for Index {
             fn from(r: RangeTo<$t>) -> Index {
-                Index::range(None, r.end as i64)
+                Index::range(None, bound(r.end))
             }
         }
     )*};
@@ -224,15 +231,31 @@ impl Tensor {
     }
 }
 
-/// Starts as rank-0 tensors: numbers adopt the type of the first tensor, or `i32`.
+/// Starts as rank-0 tensors: numbers adopt the type of the first tensor, or `i32`, or
+/// `i64` where that is too narrow. Starts clamp, so a negative number is 0 and one
+/// beyond `i64` the greatest.
 fn start_tensors<T: Operand>(op: &str, starts: &[T], at: Caller) -> Vec<Tensor> {
-    let dtype = starts.iter().find_map(|s| s.operand().dtype()).unwrap_or(DType::I32);
+    let narrow = |s: &T| match s.operand() {
+        OperandKind::Integer(i) => i <= i32::MAX.into(),
+        _ => true,
+    };
+    let dtype = starts.iter().find_map(|s| s.operand().dtype()).unwrap_or(
+        match starts.iter().all(narrow) {
+            true => DType::I32,
+            false => DType::I64,
+        },
+    );
     starts
         .iter()
         .map(|start| match start.operand() {
             // Known now: a constant, so that the slice is seen to be static.
             OperandKind::Integer(i) if dtype.is_integer() => {
-                Tensor::constant(Literal::scalar(Scalar::from_i128(dtype, i)), at)
+                let i = i.clamp(0, i64::MAX.into());
+                let scalar = Scalar::from_i128(dtype, i);
+                match scalar.as_i128() == Some(i) {
+                    true => Tensor::constant(Literal::scalar(scalar), at),
+                    false => OperandKind::Integer(i).tensor(dtype, op, at),
+                }
             }
             start => start.tensor(dtype, op, at),
         })

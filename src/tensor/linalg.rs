@@ -1,6 +1,6 @@
 //! Products of matrices.
 
-use kiln_ir::op::{DotDims, DotGeneral};
+use kiln_ir::op::{Binary, DotDims, DotGeneral};
 use kiln_trace::At;
 
 use super::Tensor;
@@ -74,7 +74,7 @@ impl Tensor {
             return if self.error().is_some() { self.clone() } else { rhs.clone() };
         };
         if l.shape.rank() == 0 || r.shape.rank() == 0 {
-            return self.binary(kiln_ir::op::Binary::Mul, rhs, at);
+            return self.product("dot", rhs, at);
         }
         let dims = DotDims {
             lhs_batch: vec![],
@@ -99,9 +99,29 @@ impl Tensor {
         let (Ok(l), Ok(r)) = (self.try_ty(), rhs.try_ty()) else {
             return if self.error().is_some() { self.clone() } else { rhs.clone() };
         };
+        if l.dtype != r.dtype {
+            return self.different_types("outer", rhs, at);
+        }
         let column = self.reshaped([l.elements(), 1].into(), at);
         let row = rhs.reshaped([1, r.elements()].into(), at);
-        column.binary(kiln_ir::op::Binary::Mul, row, at)
+        column.product("outer", &row, at)
+    }
+
+    /// The product of elements for a method called `op`.
+    fn product(&self, op: &str, rhs: &Tensor, at: At) -> Tensor {
+        match self.pair(op, rhs, at) {
+            Ok((lhs, rhs)) => lhs.binary(Binary::Mul, &rhs, at),
+            Err(poisoned) => poisoned,
+        }
+    }
+
+    fn different_types(&self, op: &str, rhs: &Tensor, at: At) -> Tensor {
+        let operands = [("lhs", self), ("rhs", rhs)];
+        let [Ok(l), Ok(r)] = operands.map(|(_, t)| t.try_ty()) else {
+            return if self.error().is_some() { self.clone() } else { rhs.clone() };
+        };
+        let message = format!("element types differ: lhs {l}, rhs {r}");
+        Tensor::fail_operands(op, message, &operands, at)
     }
 
     fn dot_named(&self, op: &str, rhs: &Tensor, dims: DotDims, at: At) -> Tensor {
@@ -110,8 +130,7 @@ impl Tensor {
         };
         let operands = [("lhs", self), ("rhs", rhs)];
         if l.dtype != r.dtype {
-            let message = format!("element types differ: lhs {l}, rhs {r}");
-            return Tensor::fail_operands(op, message, &operands, at);
+            return self.different_types(op, rhs, at);
         }
         let pairs = [
             ("batch", &dims.lhs_batch, &dims.rhs_batch),

@@ -119,7 +119,8 @@ impl Tensor {
         self.repr
     }
 
-    /// A type without a value, to compile ahead of time with `Jit::lower`.
+    /// A type without a value, to compile ahead of time with `Jit::lower`; poisoned if
+    /// no array can have it.
     ///
     /// ```
     /// use kiln::prelude::*;
@@ -128,8 +129,14 @@ impl Tensor {
     /// double.compile(&Tensor::spec([4, 8], F32))?;
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[track_caller]
     pub fn spec(shape: impl Into<Shape>, dtype: DType) -> Tensor {
-        Tensor { repr: Repr::Spec(Arc::new(Type::new(dtype, shape))) }
+        let ty = Type::new(dtype, shape);
+        if !ty.fits() {
+            let message = format!("{ty} is too large: its size passes an i64");
+            return Tensor::fail("spec", message, kiln_trace::At::caller());
+        }
+        Tensor { repr: Repr::Spec(Arc::new(ty)) }
     }
 
     /// Element type and shape, or the error that poisoned the tensor.

@@ -10,38 +10,43 @@ use crate::Shape;
 /// A shape to reshape to. With signed numbers, one extent may be −1: as many
 /// elements as are left.
 pub trait IntoShape {
-    /// The extents; `None` for the one to infer.
+    /// The extents; −1 for the one to infer. One that no `i64` holds is the greatest,
+    /// which no tensor has.
     #[doc(hidden)]
-    fn extents(self) -> Vec<Option<usize>>;
+    fn extents(self) -> Vec<i64>;
+}
+
+fn extent(d: usize) -> i64 {
+    i64::try_from(d).unwrap_or(i64::MAX)
 }
 
 impl IntoShape for Shape {
-    fn extents(self) -> Vec<Option<usize>> {
-        self.iter().map(|&d| Some(d)).collect()
+    fn extents(self) -> Vec<i64> {
+        self.iter().map(|&d| extent(d)).collect()
     }
 }
 
 impl IntoShape for &[usize] {
-    fn extents(self) -> Vec<Option<usize>> {
-        self.iter().map(|&d| Some(d)).collect()
+    fn extents(self) -> Vec<i64> {
+        self.iter().map(|&d| extent(d)).collect()
     }
 }
 
 impl IntoShape for Vec<usize> {
-    fn extents(self) -> Vec<Option<usize>> {
-        self.into_iter().map(Some).collect()
+    fn extents(self) -> Vec<i64> {
+        self.into_iter().map(extent).collect()
     }
 }
 
 impl<const N: usize> IntoShape for [usize; N] {
-    fn extents(self) -> Vec<Option<usize>> {
-        self.into_iter().map(Some).collect()
+    fn extents(self) -> Vec<i64> {
+        self.into_iter().map(extent).collect()
     }
 }
 
 impl<const N: usize> IntoShape for [i32; N] {
-    fn extents(self) -> Vec<Option<usize>> {
-        self.into_iter().map(|d| usize::try_from(d).ok()).collect()
+    fn extents(self) -> Vec<i64> {
+        self.into_iter().map(i64::from).collect()
     }
 }
 
@@ -76,11 +81,15 @@ impl Tensor {
     /// Repeated along new leading axes and axes of extent 1.
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Tensor {
-        let (at, shape) = (At::caller(), shape.into());
+        self.broadcast_named("broadcast_to", shape.into(), At::caller())
+    }
+
+    /// [`Tensor::broadcast_to`] for a method called `op`.
+    pub(crate) fn broadcast_named(&self, op: &str, shape: Shape, at: At) -> Tensor {
         match self.try_ty() {
             Ok(ty) if broadcast_shapes(&ty.shape, &shape).as_ref() != Some(&shape) => {
                 let message = format!("{ty} does not broadcast to {shape}");
-                Tensor::fail_operands("broadcast_to", message, &[("operand", self)], at)
+                Tensor::fail_operands(op, message, &[("operand", self)], at)
             }
             _ => self.expand(&shape, at),
         }
@@ -107,21 +116,23 @@ impl Tensor {
         let at = At::caller();
         let extents = shape.extents();
         let Ok(ty) = self.try_ty() else { return self.clone() };
-        let known: Option<usize> =
-            extents.iter().flatten().try_fold(1usize, |n, &d| n.checked_mul(d));
-        let inferred = extents.iter().filter(|d| d.is_none()).count();
+        let inferred = extents.iter().filter(|&&d| d == -1).count();
+        let known = extents
+            .iter()
+            .filter(|&&d| d != -1)
+            .try_fold(1usize, |n, &d| n.checked_mul(usize::try_from(d).ok()?));
         let missing = match known {
             Some(n) if inferred == 0 && n == ty.elements() => Some(0),
             Some(n) if inferred == 1 && n > 0 && ty.elements() % n == 0 => Some(ty.elements() / n),
             _ => None,
         };
         let Some(missing) = missing else {
-            let wanted: Vec<String> =
-                extents.iter().map(|d| d.map_or("-1".into(), |d| d.to_string())).collect();
+            let wanted: Vec<String> = extents.iter().map(i64::to_string).collect();
             let message = format!("{ty} does not reshape to [{}]", wanted.join(","));
             return Tensor::fail_operands("reshape", message, &[("operand", self)], at);
         };
-        self.reshaped(extents.into_iter().map(|d| d.unwrap_or(missing)).collect(), at)
+        let shape = extents.iter().map(|&d| usize::try_from(d).unwrap_or(missing)).collect();
+        self.reshaped(shape, at)
     }
 
     pub(crate) fn reshaped(&self, shape: Shape, at: At) -> Tensor {
@@ -157,6 +168,12 @@ impl Tensor {
     #[track_caller]
     pub fn swapaxes(&self, a: i64, b: i64) -> Tensor {
         let at = At::caller();
+        if a == b {
+            return match self.resolve("swapaxes", &Axes::from(a), at) {
+                Ok(_) => self.clone(),
+                Err(poisoned) => poisoned,
+            };
+        }
         match self.resolve("swapaxes", &Axes::from([a, b]), at) {
             Ok((axes, rank)) => {
                 let mut permutation: Vec<usize> = (0..rank).collect();
@@ -287,21 +304,32 @@ impl Tensor {
     #[track_caller]
     pub fn stack<T: std::borrow::Borrow<Tensor>>(tensors: &[T], axis: i64) -> Tensor {
         let at = At::caller();
-        let rank = match tensors.first().map(|t| t.borrow().try_ty()) {
-            Some(Ok(ty)) => ty.shape.rank() + 1,
-            Some(Err(error)) => return Tensor::poisoned(error),
-            None => return Tensor::fail("stack", "no tensors to join", at),
+        let Some(first) = tensors.first().map(T::borrow) else {
+            return Tensor::fail("stack", "no tensors to join", at);
         };
-        let Some(axis) = resolve_axis(axis, rank) else {
-            let message = format!("axis {axis} is out of range for a result of rank {rank}");
-            return Tensor::fail("stack", message, at);
+        let first_ty = match first.try_ty() {
+            Ok(ty) => ty,
+            Err(error) => return Tensor::poisoned(error),
+        };
+        let Some(axis) = resolve_axis(axis, first_ty.shape.rank() + 1) else {
+            let message = format!("axis {axis} is out of range for a stack of {first_ty}");
+            return Tensor::fail_operands("stack", message, &[("operand", first)], at);
         };
         let mut rows = Vec::with_capacity(tensors.len());
         for t in tensors {
             let t = t.borrow();
             let Ok(ty) = t.try_ty() else { return t.clone() };
+            if ty != first_ty {
+                let message = format!("operands differ in type: first {first_ty}, then {ty}");
+                return Tensor::fail_operands(
+                    "stack",
+                    message,
+                    &[("first", first), ("then", t)],
+                    at,
+                );
+            }
             let mut shape = ty.shape.to_vec();
-            shape.insert(axis.min(shape.len()), 1);
+            shape.insert(axis, 1);
             rows.push(t.reshaped(shape.into(), at));
         }
         concatenate("stack", &rows.iter().collect::<Vec<_>>(), axis as i64, at)

@@ -3,9 +3,11 @@
 //! Half types are widened to `f32` inside whatever sums over an axis, and rounded
 //! once at the end.
 
+use kiln_ir::op::Iota;
 use kiln_trace::At;
 
 use super::{Axes, Tensor, keepdims};
+use crate::{DType, Type};
 
 impl Tensor {
     /// `max(x, 0)`.
@@ -17,14 +19,21 @@ impl Tensor {
     /// `1 / (1 + exp(-x))`.
     #[track_caller]
     pub fn sigmoid(&self) -> Tensor {
-        let one = self.like(1.0, At::caller());
+        self.sigmoid_of("sigmoid", At::caller())
+    }
+
+    fn sigmoid_of(&self, op: &str, at: At) -> Tensor {
+        if let Err(poisoned) = self.floating(op, at) {
+            return poisoned;
+        }
+        let one = self.like(1.0, at);
         &one / ((-self).exp() + &one)
     }
 
     /// `x · sigmoid(x)`.
     #[track_caller]
     pub fn silu(&self) -> Tensor {
-        self * self.sigmoid()
+        self * self.sigmoid_of("silu", At::caller())
     }
 
     /// `0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))`: the approximation that
@@ -32,6 +41,9 @@ impl Tensor {
     #[track_caller]
     pub fn gelu(&self) -> Tensor {
         let at = At::caller();
+        if let Err(poisoned) = self.floating("gelu", at) {
+            return poisoned;
+        }
         let cubic = self * self * self * self.like(0.044715, at);
         let inner = (self + cubic) * self.like((2.0 / std::f64::consts::PI).sqrt(), at);
         (inner.tanh() + self.like(1.0, at)) * self * self.like(0.5, at)
@@ -41,6 +53,9 @@ impl Tensor {
     #[track_caller]
     pub fn gelu_exact(&self) -> Tensor {
         let at = At::caller();
+        if let Err(poisoned) = self.floating("gelu_exact", at) {
+            return poisoned;
+        }
         let phi = (self * self.like(std::f64::consts::FRAC_1_SQRT_2, at)).erf();
         (phi + self.like(1.0, at)) * self * self.like(0.5, at)
     }
@@ -53,7 +68,7 @@ impl Tensor {
             Ok(wide) => wide,
             Err(poisoned) => return poisoned,
         };
-        let e = (&wide - wide.max(axis.clone())).exp();
+        let e = (&wide - wide.greatest("softmax", axis.clone(), at)).exp();
         let p = &e / e.sum(axis);
         p.narrowed_to(self, at)
     }
@@ -66,7 +81,7 @@ impl Tensor {
             Ok(wide) => wide,
             Err(poisoned) => return poisoned,
         };
-        let shifted = &wide - wide.max(axis.clone());
+        let shifted = &wide - wide.greatest("log_softmax", axis.clone(), at);
         let p = &shifted - shifted.exp().sum(axis).log();
         p.narrowed_to(self, at)
     }
@@ -81,9 +96,10 @@ impl Tensor {
         };
         // Subtracting an infinite maximum would give ∞ − ∞.
         let finite = |max: Tensor| max.isfinite().select(&max, max.like(0.0, at));
-        let shift = finite(wide.max(keepdims(axes.clone())));
+        let greatest = |axes| wide.greatest("logsumexp", axes, at);
+        let shift = finite(greatest(keepdims(axes.clone())));
         let sum = (&wide - &shift).exp().sum(axes.clone());
-        let result = sum.log() + finite(wide.max(axes));
+        let result = sum.log() + finite(greatest(axes));
         result.narrowed_to(self, at)
     }
 
@@ -97,14 +113,21 @@ impl Tensor {
 
     /// 1 where the index along a new last axis equals the element, else 0.
     #[track_caller]
-    pub fn one_hot(&self, classes: usize, dtype: crate::DType) -> Tensor {
+    pub fn one_hot(&self, classes: usize, dtype: DType) -> Tensor {
         let at = At::caller();
         let Ok(ty) = self.try_ty() else { return self.clone() };
-        let index = Tensor::apply(
-            kiln_ir::op::Iota { ty: crate::Type::new(ty.dtype, [classes]), axis: 0 },
-            &[],
-            at,
-        );
-        self.expand_dims(-1).eq(index).convert(dtype, at)
+        // Narrow types do not hold every class: 5 and 261 are one `u8`.
+        let wide = match ty.dtype {
+            DType::Bool => {
+                let message = format!("wants indices, got {ty}; convert it: `.astype(I32)`");
+                return Tensor::fail_operands("one_hot", message, &[("operand", self)], at);
+            }
+            DType::F16 | DType::BF16 => DType::F32,
+            float if float.is_float() => float,
+            _ => DType::I64,
+        };
+        let index = Iota { ty: Type::new(wide, [classes]), axis: 0 };
+        let index = Tensor::apply(index, &[], at);
+        self.convert(wide, at).expand_dims(-1).eq(index).convert(dtype, at)
     }
 }

@@ -17,7 +17,7 @@ use kiln_ir::op::{Binary, Unary};
 use kiln_trace::At;
 
 use super::Tensor;
-use crate::{DType, Scalar};
+use crate::{DType, Error, Scalar};
 
 /// The right side of an operator: a tensor, or a number that adopts the other
 /// side's element type.
@@ -87,6 +87,14 @@ impl OperandKind<'_> {
     pub(crate) fn dtype(&self) -> Option<DType> {
         match self {
             OperandKind::Tensor(t) => t.try_ty().ok().map(|ty| ty.dtype),
+            _ => None,
+        }
+    }
+
+    /// The mistake that it comes from, if it does.
+    pub(crate) fn error(&self) -> Option<&Error> {
+        match self {
+            OperandKind::Tensor(t) => t.error(),
             _ => None,
         }
     }

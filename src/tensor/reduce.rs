@@ -49,29 +49,34 @@ impl From<RangeFull> for Axes {
     }
 }
 
+/// An axis; one that no `i64` holds is out of range, as the greatest is.
+fn axis_number(axis: impl TryInto<i64>) -> i64 {
+    axis.try_into().unwrap_or(i64::MAX)
+}
+
 macro_rules! axes_from {
     ($($t:ty),*) => {$(
         impl From<$t> for Axes {
             fn from(axis: $t) -> Axes {
-                Axes::list([axis as i64])
+                Axes::list([axis_number(axis)])
             }
         }
 
         impl<const N: usize> From<[$t; N]> for Axes {
             fn from(axes: [$t; N]) -> Axes {
-                Axes::list(axes.map(|a| a as i64))
+                Axes::list(axes.map(axis_number))
             }
         }
 
         impl From<&[$t]> for Axes {
             fn from(axes: &[$t]) -> Axes {
-                Axes::list(axes.iter().map(|&a| a as i64))
+                Axes::list(axes.iter().map(|&a| axis_number(a)))
             }
         }
 
         impl From<Vec<$t>> for Axes {
             fn from(axes: Vec<$t>) -> Axes {
-                Axes::list(axes.into_iter().map(|a| a as i64))
+                Axes::list(axes.into_iter().map(axis_number))
             }
         }
     )*};
@@ -117,9 +122,8 @@ impl Tensor {
             Err(poisoned) => return poisoned,
         };
         let ty = self.ty();
-        let extreme = matches!(kind, ReduceKind::Min | ReduceKind::Max);
-        if extreme && let Some(a) = resolved.iter().find(|&&a| ty.shape[a] == 0) {
-            let message = format!("axis {a} of {ty} is empty, and nothing has no {op}");
+        if matches!(kind, ReduceKind::Sum | ReduceKind::Prod) && ty.dtype == DType::Bool {
+            let message = format!("wants numbers, got {ty}; convert it: `.astype(I32)`");
             return Tensor::fail_operands(op, message, &[("operand", self)], at);
         }
         let shape = kept(&ty.shape, &resolved);
@@ -142,13 +146,31 @@ impl Tensor {
     /// Greatest element along axes, none of which may be empty; NaN wins.
     #[track_caller]
     pub fn max(&self, axes: impl Into<Axes>) -> Tensor {
-        self.reduce("max", ReduceKind::Max, axes.into(), At::caller())
+        self.extreme("max", ReduceKind::Max, axes.into(), At::caller())
     }
 
     /// Least element along axes, none of which may be empty; NaN wins.
     #[track_caller]
     pub fn min(&self, axes: impl Into<Axes>) -> Tensor {
-        self.reduce("min", ReduceKind::Min, axes.into(), At::caller())
+        self.extreme("min", ReduceKind::Min, axes.into(), At::caller())
+    }
+
+    fn extreme(&self, op: &str, kind: ReduceKind, axes: Axes, at: At) -> Tensor {
+        let (resolved, _) = match self.resolve(op, &axes, at) {
+            Ok(resolved) => resolved,
+            Err(poisoned) => return poisoned,
+        };
+        let ty = self.ty();
+        if let Some(a) = resolved.iter().find(|&&a| ty.shape[a] == 0) {
+            let message = format!("axis {a} of {ty} is empty, and nothing has no {op}");
+            return Tensor::fail_operands(op, message, &[("operand", self)], at);
+        }
+        self.reduce(op, kind, axes, at)
+    }
+
+    /// The greatest element along axes, −∞ of nothing, for a method called `op`.
+    pub(crate) fn greatest(&self, op: &str, axes: Axes, at: At) -> Tensor {
+        self.reduce(op, ReduceKind::Max, axes, at)
     }
 
     /// Whether all elements along axes are true.
@@ -197,24 +219,34 @@ impl Tensor {
 
     /// A float tensor in the type in which its elements accumulate.
     pub(crate) fn widened(&self, op: &str, at: At) -> Result<Tensor, Tensor> {
+        self.floating(op, at).map(|dtype| self.convert(dtype.accumulator(), at))
+    }
+
+    /// The element type of a float tensor.
+    pub(crate) fn floating(&self, op: &str, at: At) -> Result<DType, Tensor> {
         let ty = self.try_ty().map_err(Tensor::poisoned)?;
-        if !ty.dtype.is_float() {
-            let message = format!("wants a float tensor, got {ty}; convert it: `.astype(F32)`");
-            return Err(Tensor::fail_operands(op, message, &[("operand", self)], at));
+        if ty.dtype.is_float() {
+            return Ok(ty.dtype);
         }
-        Ok(self.convert(ty.dtype.accumulator(), at))
+        let message = format!("wants a float tensor, got {ty}; convert it: `.astype(F32)`");
+        Err(Tensor::fail_operands(op, message, &[("operand", self)], at))
     }
 
     /// Variance along axes: the mean of the squared distances from the mean.
     #[track_caller]
     pub fn var(&self, axes: impl Into<Axes>) -> Tensor {
-        let (at, axes) = (At::caller(), axes.into());
-        let wide = match self.widened("var", at) {
+        self.var_of("var", axes.into(), At::caller())
+    }
+
+    fn var_of(&self, op: &str, axes: Axes, at: At) -> Tensor {
+        let wide = match self.widened(op, at) {
             Ok(wide) => wide,
             Err(poisoned) => return poisoned,
         };
-        let mean = wide.mean_of("var", keepdims(axes.clone()), at);
-        let var = (&wide - &mean).square().mean_of("var", axes, at);
+        let mean = wide.mean_of(op, keepdims(axes.clone()), at);
+        let distance = wide.binary(kiln_ir::op::Binary::Sub, &mean, at);
+        let square = distance.binary(kiln_ir::op::Binary::Mul, &distance, at);
+        let var = square.mean_of(op, axes, at);
         match self.try_ty() {
             Ok(ty) => var.convert(ty.dtype, at),
             Err(_) => var,
@@ -224,7 +256,7 @@ impl Tensor {
     /// Standard deviation along axes: the square root of the variance.
     #[track_caller]
     pub fn std(&self, axes: impl Into<Axes>) -> Tensor {
-        self.var(axes).sqrt()
+        self.var_of("std", axes.into(), At::caller()).sqrt()
     }
 
     /// Index of the greatest element along an axis, as `i32`: the first of equals,
@@ -252,10 +284,14 @@ impl Tensor {
             Err(poisoned) => return poisoned,
         };
         let [axis] = resolved[..] else {
-            return Tensor::fail(op, format!("takes one axis or `..`, got {axes}"), at);
+            let message = format!("takes one axis or `..` of {}, got {axes}", self.ty());
+            return Tensor::fail_operands(op, message, &[("operand", self)], at);
         };
-        let shape = kept(&operand.ty().shape, &[axis]);
+        let shape = match axes.count() {
+            None => self.ty().shape.iter().map(|_| 1).collect(),
+            Some(_) => kept(&self.ty().shape, &[axis]),
+        };
         let reduced = Tensor::apply(ArgReduce { kind, axis, dtype: DType::I32 }, &[&operand], at);
-        if axes.keepdims && axes.count().is_some() { reduced.reshaped(shape, at) } else { reduced }
+        if axes.keepdims { reduced.reshaped(shape, at) } else { reduced }
     }
 }

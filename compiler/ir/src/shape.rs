@@ -141,6 +141,15 @@ impl Type {
         self.elements() * self.dtype.size()
     }
 
+    /// Whether a program can hold it: neither its elements nor its bytes, nor the
+    /// strides of any of its axes, pass an `i64`.
+    pub fn fits(&self) -> bool {
+        // Extents of 0 count as 1 here. Strides are products of some of the extents,
+        // so that a zero elsewhere does not keep them small.
+        let bytes = self.shape.iter().try_fold(self.dtype.size(), |n, &d| n.checked_mul(d.max(1)));
+        bytes.is_some_and(|n| i64::try_from(n).is_ok())
+    }
+
     /// The same shape with another element type.
     pub fn with_dtype(&self, dtype: DType) -> Type {
         Type { dtype, shape: self.shape.clone() }

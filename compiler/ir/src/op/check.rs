@@ -97,14 +97,10 @@ pub(super) fn per_axis(
     Err(InferError::new(op, message))
 }
 
-/// The one result type, if a program can hold it: neither its elements nor its
-/// bytes, nor the strides of any of its axes, may pass an `i64`.
+/// The one result type, if a program can hold it.
 pub(super) fn result(op: &'static str, dtype: DType, shape: Shape) -> Result<Types, InferError> {
     let ty = Type { dtype, shape };
-    // Extents of 0 count as 1 here. Strides are products of some of the extents,
-    // so that a zero elsewhere does not keep them small.
-    let bytes = ty.shape.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d.max(1)));
-    if bytes.is_none_or(|n| i64::try_from(n).is_err()) {
+    if !ty.fits() {
         return Err(InferError::new(op, format!("{ty} is too large: its size passes an i64")));
     }
     Ok(smallvec![ty])
