@@ -77,3 +77,22 @@ fn safetensors_round_trip_by_path() -> Result<()> {
     assert_eq!(wider.layers[1].to_vec::<i8>()?, [3], "the tree is as it was");
     Ok(())
 }
+
+/// Paths hold letters, digits and `_`; names that differ in other characters only must
+/// not become one tensor of the file.
+#[test]
+fn leaves_with_like_names_are_kept_apart() -> Result<()> {
+    let folder = Folder::new("like-names");
+    let path = folder.0.join("model.safetensors");
+    let tree = |x: f32| {
+        let entry = |key: &str, x: f32| (key.to_string(), Tensor::from([x]));
+        std::collections::BTreeMap::from([entry("a.b", x), entry("a_b", x + 1.0)])
+    };
+    safetensors::save(&path, &tree(1.0))?;
+    assert_eq!(safetensors::load(&path)?.len(), 2);
+    let mut loaded = tree(0.0);
+    safetensors::load_into(&path, &mut loaded)?;
+    assert_eq!(loaded["a.b"].to_vec::<f32>()?, [1.0]);
+    assert_eq!(loaded["a_b"].to_vec::<f32>()?, [2.0]);
+    Ok(())
+}

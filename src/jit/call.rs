@@ -22,7 +22,7 @@ use crate::compile::{self, Input};
 use crate::device::Array;
 use crate::lazy::{self, Lazy};
 use crate::tensor::{self, Repr};
-use crate::tree::{Arguments, Fed, Item, KeyWriter, Passing, Placeholders, Walk};
+use crate::tree::{self, Arguments, Fed, Item, KeyWriter, LeafNames, Passing, Placeholders, Walk};
 use crate::{Error, Feed, Tensor, Tree};
 
 /// The lists of a call.
@@ -134,9 +134,7 @@ impl<Args, R: Tree> Jit<Args, R> {
     fn entry<F: Feed<Args>>(&self, feed: &F, key: &mut KeyWriter) -> Result<Arc<Entry>, Error> {
         key.clear();
         feed.key(key);
-        if let Some(error) = key.take_error() {
-            return Err(error);
-        }
+        key.take_error().map_or(Ok(()), Err)?;
         match self.core.table.get(key.words()) {
             Some(entry) => Ok(entry),
             None => self.core.table.get_or_build(key.words(), || self.build(feed)),
@@ -183,7 +181,7 @@ impl<Args, R: Tree> Jit<Args, R> {
             // way round.
             Err(error) => return Err(trace.finish().err().unwrap_or(error)),
         };
-        for (path, leaf) in output_paths(&result) {
+        for (path, leaf) in tree::named_leaves(&result, "out") {
             if let Ok(traced) = tensor::lift(leaf, self.core.at) {
                 trace.output(&traced, path)?;
             }
@@ -209,19 +207,19 @@ impl<Args, R: Tree> Jit<Args, R> {
 
     /// Leaf paths, and the parts of the key for people.
     fn describe<F: Feed<Args>>(&self, feed: &F) -> (Vec<String>, Vec<(String, String)>) {
-        let (mut names, mut fields) = (Vec::new(), Vec::new());
+        let (mut names, mut fields) = (LeafNames::default(), Vec::new());
         feed.describe(&mut Walk::arguments(&self.core.names, &mut |item| match item {
             Item::Leaf { path, ty, passing } => {
                 let mut text = ty.map_or("poisoned".to_string(), |ty| ty.to_string());
                 if passing == Passing::Moved {
                     text.push_str(" moved");
                 }
-                names.push(unique(path, &names));
+                names.add(path);
                 fields.push((path.to_string(), text));
             }
             Item::Fixed { path, value } => fields.push((path.to_string(), value)),
         }));
-        (names, fields)
+        (names.into_vec(), fields)
     }
 }
 
@@ -301,27 +299,6 @@ fn template<R: Tree>(entry: &Entry) -> Result<&Template<R>, Error> {
         .template
         .downcast_ref()
         .ok_or_else(|| Error::internal("a table of another result type"))
-}
-
-/// The leaves of a result with their names in the graph.
-fn output_paths(result: &impl Tree) -> Vec<(String, &Tensor)> {
-    let mut paths: Vec<String> = Vec::new();
-    result.walk(&mut Walk::new("out", &mut |item| {
-        if let Item::Leaf { path, .. } = item {
-            paths.push(unique(path, &paths));
-        }
-    }));
-    paths.into_iter().zip(result.leaves()).collect()
-}
-
-/// A name like `path` that is not taken. Paths repeat only where characters that
-/// they cannot hold were replaced.
-fn unique(path: &str, taken: &[String]) -> String {
-    let mut name = path.to_string();
-    while taken.contains(&name) {
-        name.push('_');
-    }
-    name
 }
 
 /// Turns arguments into inputs, computing lazy ones in one run.

@@ -28,8 +28,8 @@ pub(crate) use feed::{Fed, Lease};
 pub use key::KeyWriter;
 pub(crate) use key::Passing;
 pub use statics::{Static, StaticValue};
-pub(crate) use walk::Item;
 pub use walk::Walk;
+pub(crate) use walk::{Item, LeafNames};
 
 use crate::Tensor;
 
@@ -73,16 +73,21 @@ pub trait Tree: Sized + Send + Sync + 'static + Feed<Self> {
         leaves
     }
 
-    /// The leaves with their paths, such as `layers[2].w`.
+    /// The leaves with their paths, such as `layers[2].w`: no path occurs twice.
     fn leaves_with_paths(&self) -> Vec<(String, &Tensor)> {
-        let mut paths = Vec::new();
-        self.walk(&mut Walk::new("", &mut |item| {
-            if let Item::Leaf { path, .. } = item {
-                paths.push(path.to_string());
-            }
-        }));
-        paths.into_iter().zip(self.leaves()).collect()
+        named_leaves(self, "")
     }
+}
+
+/// The leaves with their paths below `root`.
+pub(crate) fn named_leaves<'t>(tree: &'t impl Tree, root: &str) -> Vec<(String, &'t Tensor)> {
+    let mut names = LeafNames::default();
+    tree.walk(&mut Walk::new(root, &mut |item| {
+        if let Item::Leaf { path, .. } = item {
+            names.add(path);
+        }
+    }));
+    names.into_vec().into_iter().zip(tree.leaves()).collect()
 }
 
 /// What may be passed where a `T` is expected: a `T`, which is given up; a `&T`,

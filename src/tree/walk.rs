@@ -2,6 +2,7 @@
 
 use std::fmt::{Debug, Write as _};
 
+use hashbrown::HashSet;
 use kiln_ir::Type;
 
 use super::Passing;
@@ -80,6 +81,30 @@ impl<'f> Walk<'f> {
         push(&mut self.path);
         f(self);
         self.path.truncate(length);
+    }
+}
+
+/// Leaf paths as names, each of them once. Paths repeat only where characters that
+/// they cannot hold were replaced; the later of two then gets a `_` more.
+#[derive(Default)]
+pub(crate) struct LeafNames {
+    list: Vec<String>,
+    taken: HashSet<String>,
+}
+
+impl LeafNames {
+    pub(crate) fn add(&mut self, path: &str) {
+        let mut name = path.to_string();
+        while self.taken.contains(&name) {
+            name.push('_');
+        }
+        self.taken.insert(name.clone());
+        self.list.push(name);
+    }
+
+    /// The names in the order of the leaves.
+    pub(crate) fn into_vec(self) -> Vec<String> {
+        self.list
     }
 }
 
