@@ -262,6 +262,12 @@ fn ahead_of_time() {
     assert_eq!(f.compile_count(), 1, "the call found what was compiled");
     assert!(f.call(&x, &b).unwrap_err().message().contains("spec"));
     assert!((&x + 1.0).error().is_some());
+    let mistake = Tensor::spec([usize::MAX, 3], F32);
+    let error = f.lower(&mistake, &w).unwrap_err();
+    assert_eq!(
+        (error.op(), f.compile(&mistake, &w).unwrap_err().op()),
+        (Some("spec"), Some("spec"))
+    );
 }
 
 #[test]

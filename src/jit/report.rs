@@ -9,6 +9,7 @@ use kiln_ir::{Graph, Op};
 use super::Jit;
 use crate::cache::{Entry, EntryInfo};
 use crate::compile::{Stage, Work};
+use crate::tree::KeyWriter;
 use crate::{Error, Feed, Tree};
 
 /// A host constant of at least this many bytes is worth a warning: it is stored in
@@ -116,6 +117,10 @@ fn constants(graph: &Graph) -> Vec<String> {
 
 impl<Args, R: Tree> Jit<Args, R> {
     pub(super) fn lower_tuple<F: Feed<Args>>(&self, feed: &F) -> Result<Lowered, Error> {
+        // Arguments that cannot be those of a call have no placeholders either.
+        let mut key = KeyWriter::default();
+        feed.key(&mut key);
+        key.take_error().map_or(Ok(()), Err)?;
         Ok(Lowered { graph: self.trace_for(feed)?.graph })
     }
 
