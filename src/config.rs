@@ -4,6 +4,7 @@
 //! understood is an error of the first call that compiles something, and is never
 //! ignored.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -42,11 +43,13 @@ pub(crate) struct Config {
 /// If one has a value that is not understood.
 pub(crate) fn config() -> Result<&'static Config, Error> {
     static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
-    CONFIG.get_or_init(|| read(|name| std::env::var(name).ok())).as_ref().map_err(Error::clone)
+    CONFIG.get_or_init(|| read(|name| std::env::var_os(name))).as_ref().map_err(Error::clone)
 }
 
-fn read(var: impl Fn(&str) -> Option<String>) -> Result<Config, Error> {
-    let var = |name: &str| var(name).filter(|value| !value.is_empty());
+fn read(var: impl Fn(&str) -> Option<OsString>) -> Result<Config, Error> {
+    let os_var = |name: &str| var(name).filter(|value| !value.is_empty());
+    // What is not Unicode is no value that is understood, and is then refused as one.
+    let var = |name: &str| os_var(name).map(|value| value.to_string_lossy().into_owned());
     let invalid = |name: &str, value: &str, wanted: &str| {
         let message = format!("{name}={value} is not understood; wanted {wanted}");
         Error::new(ErrorKind::User, message)
@@ -63,7 +66,7 @@ fn read(var: impl Fn(&str) -> Option<String>) -> Result<Config, Error> {
         let stage = Stage::from_name(name.trim());
         config.dump.push(stage.ok_or_else(|| invalid("KILN_DUMP", name, &stages()))?);
     }
-    config.dump_dir = var("KILN_DUMP_DIR").map(PathBuf::from);
+    config.dump_dir = os_var("KILN_DUMP_DIR").map(PathBuf::from);
     if let Some(value) = var("KILN_ISA") {
         config.isa = Some(match value.as_str() {
             "v2" => Isa::V2,
@@ -130,7 +133,17 @@ mod tests {
     use super::*;
 
     fn from(pairs: &[(&str, &str)]) -> Result<Config, Error> {
-        read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string()))
+        read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into()))
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_not_unicode_is_a_path_or_refused() {
+        use std::os::unix::ffi::OsStringExt;
+        let odd = || OsString::from_vec(b"/tmp/\xff".to_vec());
+        let with = |name: &'static str| read(move |n| (n == name).then(odd));
+        assert_eq!(with("KILN_DUMP_DIR").unwrap().dump_dir, Some(PathBuf::from(odd())));
+        assert!(with("KILN_DEVICE").is_err() && with("KILN_THREADS").is_err());
     }
 
     #[test]
