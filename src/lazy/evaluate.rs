@@ -13,7 +13,7 @@
 use std::hash::Hash;
 use std::sync::{Arc, LazyLock};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use kiln_ir::form::Form;
 use kiln_ir::{Graph, Op, ParameterInfo, Value};
 use kiln_trace::At;
@@ -170,11 +170,11 @@ impl Expression {
                 expression.nodes.push(Node { lazy, op, operands: done, at, uses: 0 });
             }
         }
-        let is_root = |lazy: &Arc<Lazy>| roots.iter().any(|r| Arc::ptr_eq(r, lazy));
+        let root_nodes: HashSet<*const Lazy> = roots.iter().map(Arc::as_ptr).collect();
         expression.outputs = (0..expression.nodes.len())
             .filter(|&i| {
                 let node = &expression.nodes[i];
-                is_root(&node.lazy) || node.is_held_elsewhere()
+                root_nodes.contains(&Arc::as_ptr(&node.lazy)) || node.is_held_elsewhere()
             })
             .collect();
         expression
