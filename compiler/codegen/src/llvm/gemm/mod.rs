@@ -24,8 +24,9 @@
 //! Promises: each element of the result is the sum over increasing `k` from zero, one
 //! fused multiply-add a step (a product and a sum where the instruction set has none,
 //! wrapping for integers), whatever the tiling and however the grid is cut. An operand
-//! of the stored values may lie where the result goes: sums that wait for more steps
-//! are kept in scratch, so each element of an argument is read before it is written.
+//! of the stored values may lie where the result goes: each of its elements is read before
+//! it is written, since sums that wait for more steps are kept in scratch. Only a result
+//! that is the sums themselves, for which nothing is read, holds them on the way.
 
 mod driver;
 mod needs;
