@@ -109,8 +109,7 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compiled, CompileError
     let lowered: Vec<_> =
         fusion.groups.iter().map(|group| lower(&graph, group)).collect::<Result<_, _>>()?;
     let (kernels, kernel_of) = distinct(&lowered);
-    let traffic: Vec<Traffic> =
-        kernels.iter().map(kiln_codegen::kernel::traffic).collect();
+    let traffic: Vec<Traffic> = kernels.iter().map(kiln_codegen::kernel::traffic).collect();
     timed.lap("lower");
 
     let layout = memory::layout(&graph, &fusion, &lowered, &donations);

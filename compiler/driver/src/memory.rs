@@ -192,14 +192,14 @@ impl Builder<'_> {
         for (w, root) in arguments(true) {
             for (_, input) in arguments(false) {
                 let pair = (self.buffers[&input], self.buffers[&root]);
-                let all = arguments(false)
-                    .filter(|(_, other)| self.buffers[other] == pair.0)
-                    .all(|(r, other)| {
+                let all = arguments(false).filter(|(_, other)| self.buffers[other] == pair.0).all(
+                    |(r, other)| {
                         // A contraction's tiles are not told apart by its kernel IR.
-                        let by_kernel = matches!(kernel.body, Body::Contraction(_))
-                            || kernel.may_share(r, w);
+                        let by_kernel =
+                            matches!(kernel.body, Body::Contraction(_)) || kernel.may_share(r, w);
                         by_kernel && share::may_share(self.graph, group, other, root)
-                    });
+                    },
+                );
                 if all && !pairs.contains(&pair) {
                     pairs.push(pair);
                 }

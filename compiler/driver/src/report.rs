@@ -96,10 +96,8 @@ pub struct Report {
 
 /// The kernels with what is known of their results; see `unread`.
 pub(crate) fn jobs<'a>(kernels: &'a [Kernel], unread: &[Vec<bool>]) -> Vec<llvm::Job<'a>> {
-    let job = |(kernel, unread): (&'a Kernel, &Vec<bool>)| llvm::Job {
-        kernel,
-        unread: unread.clone(),
-    };
+    let job =
+        |(kernel, unread): (&'a Kernel, &Vec<bool>)| llvm::Job { kernel, unread: unread.clone() };
     kernels.iter().zip(unread).map(job).collect()
 }
 

@@ -401,7 +401,8 @@ impl Generator {
         let mut dims = Vec::new();
         let mut left = n;
         while left > 1 && dims.len() < 4 {
-            let divisors: Vec<usize> = (1..=left.min(600)).filter(|d| left % d == 0).collect();
+            let divisors: Vec<usize> =
+                (1..=left.min(600)).filter(|d| left.is_multiple_of(*d)).collect();
             let d = self.random.pick(&divisors);
             dims.push(d);
             left /= d;

@@ -42,9 +42,9 @@ mod loops;
 mod memory;
 mod reduce;
 mod target;
-mod together;
 #[cfg(test)]
 mod tests;
+mod together;
 
 pub use compile::{
     Code, CompileError, Entry, Job, Options, TextKind, compile, compile_jobs, text, text_of_jobs,

@@ -118,12 +118,8 @@ fn softmax(rows: u64, n: u64) -> Kernel {
 fn layer_norm(rows: u64, n: u64) -> Kernel {
     let tree = Tree::of(n, Lanes::Inner);
     let at = point(0).scale(n as i64).add(&inner());
-    let sum = |value, slot| Reduction {
-        combine: Combine::Value(ReduceKind::Sum),
-        value,
-        slot,
-        tree,
-    };
+    let sum =
+        |value, slot| Reduction { combine: Combine::Value(ReduceKind::Sum), value, slot, tree };
     let mut b = Builder::new();
     let (a, g, c) = (b.read(DType::F32, rows * n), b.read(DType::F32, n), b.read(DType::F32, n));
     let x = b.load(a, at.clone());
