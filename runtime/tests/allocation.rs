@@ -120,7 +120,7 @@ fn a_steady_state_run_allocates_nothing() {
         let rate = Scalar::from_f64(DType::F32, 0.5);
         let mut before = 0;
         const WARM: u64 = 100;
-        const RUNS: u64 = 3_000;
+        const RUNS: u64 = 10_000;
         for i in 0..WARM + RUNS {
             if i == WARM {
                 device.synchronize();

@@ -90,7 +90,13 @@ fn short_lives_come_from_the_low_end_and_long_ones_from_the_high() {
     pool.free(a);
     // Another run finds the same place: no hole is left below the arrays.
     assert_eq!(pool.allocate(1000, End::Low).unwrap().1, 0);
+    assert_eq!(pool.stats().fragmentation(), 0.0);
+    // A hole among the arrays: that much of the free memory is no part of the largest block.
+    pool.allocate(64, End::High).unwrap();
     pool.free(b);
+    let free = (1 << 20) - 1024 - 64;
+    assert_eq!(pool.stats().largest_free, free - 128);
+    assert_eq!(pool.stats().fragmentation(), 1.0 - (free - 128) as f64 / free as f64);
 }
 
 #[test]

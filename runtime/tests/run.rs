@@ -291,3 +291,17 @@ fn host_memory_of_another_size_is_refused() {
     assert_eq!(back[..4], 1f32.to_le_bytes());
     assert_eq!(device.transfers().device_to_host.count, 1);
 }
+
+#[test]
+fn a_device_that_cannot_be_set_up_says_why() {
+    for capacity in [u64::MAX, 1 << 62] {
+        let error = Device::cpu(Config { threads: 1, capacity }).unwrap_err();
+        assert!(matches!(error, Error::Setup(_)));
+        assert!(error.to_string().contains("address space for the pool"), "{error}");
+    }
+    // A pool of nothing is one that is always full.
+    let device = Device::cpu(Config { threads: 0, capacity: 0 }).unwrap();
+    assert_eq!(device.threads(), 1);
+    let full = device.put(&ty(0), &[], Cause::Explicit);
+    assert!(matches!(full, Err(Error::OutOfMemory { capacity: 0, .. })), "{full:?}");
+}

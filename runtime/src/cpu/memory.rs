@@ -36,25 +36,11 @@ impl Reserved {
         let bytes = usize::try_from(bytes).map_err(|_| too_much())?;
         let bytes = bytes.max(1).checked_next_multiple_of(HUGE).ok_or_else(too_much)?;
         let mapped = bytes.checked_add(HUGE).ok_or_else(too_much)?;
-        // SAFETY: an anonymous mapping at an address of the system's choosing.
-        let mapping = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                mapped,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if mapping == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
-        let mapping = NonNull::new(mapping.cast::<u8>()).expect("mapped above address 0");
+        let mapping = map(mapped)?;
         let skip = mapping.align_offset(HUGE);
         // SAFETY: less than HUGE bytes into a mapping that is HUGE bytes longer.
         let start = unsafe { mapping.add(skip) };
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         // SAFETY: inside the mapping. Advice may be refused; nothing depends on it.
         unsafe {
             libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE)
@@ -74,8 +60,54 @@ impl Drop for Reserved {
     fn drop(&mut self) {
         // SAFETY: mapped in `new` with this length. Every array holds the device
         // that holds this, so nothing points into the range any more.
-        unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapped) };
+        unsafe { unmap(self.mapping, self.mapped) };
     }
+}
+
+/// Address space of the system's choosing.
+#[cfg(not(miri))]
+fn map(bytes: usize) -> std::io::Result<NonNull<u8>> {
+    // SAFETY: a new anonymous mapping, which touches nothing there is.
+    let mapping = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if mapping == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(NonNull::new(mapping.cast()).expect("mapped above address 0"))
+}
+
+/// # Safety
+/// From `map` with this length, and nothing points into it any more.
+#[cfg(not(miri))]
+unsafe fn unmap(mapping: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller's word.
+    unsafe { libc::munmap(mapping.as_ptr().cast(), bytes) };
+}
+
+/// Miri has no address space to reserve: heap instead, so that it can judge the rest.
+#[cfg(miri)]
+fn map(bytes: usize) -> std::io::Result<NonNull<u8>> {
+    let layout = std::alloc::Layout::from_size_align(bytes, 4096).expect("a layout");
+    // SAFETY: `bytes` is not 0.
+    let start = unsafe { std::alloc::alloc_zeroed(layout) };
+    NonNull::new(start).ok_or_else(|| std::io::ErrorKind::OutOfMemory.into())
+}
+
+/// # Safety
+/// From `map` with this length, and nothing points into it any more.
+#[cfg(miri)]
+unsafe fn unmap(mapping: NonNull<u8>, bytes: usize) {
+    let layout = std::alloc::Layout::from_size_align(bytes, 4096).expect("a layout");
+    // SAFETY: the caller's word.
+    unsafe { std::alloc::dealloc(mapping.as_ptr(), layout) };
 }
 
 /// Bytes of physical memory, or 64 GiB when the system does not say.

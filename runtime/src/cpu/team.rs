@@ -1,9 +1,14 @@
 //! The worker threads: fork and join over a static partition.
 //!
 //! One thread at a time, whoever has the queue's turn, is the *leader*: it publishes
-//! a job, does its own share and waits for the others. Thread `i` of `n` always does
-//! the units `grid·i/n .. grid·(i+1)/n`. Kernels promise that the cut does not show in
-//! the results, so any number of threads gives the same bytes.
+//! a job, does its own share and waits for the others. Share `i` of `n` is the units
+//! `grid·i/n .. grid·(i+1)/n`, and worker `i` takes it, so that what a core has in its
+//! cache it finds there again. Kernels promise that the cut does not show in the
+//! results, so any number of threads gives the same bytes.
+//!
+//! A worker may be late: asleep, or kept from its core by another process. It *takes*
+//! its share before it touches anything, and after a little patience the leader takes
+//! the shares that are left. So the leader waits only for those who have started.
 //!
 //! # Awake and asleep
 //!
@@ -25,9 +30,8 @@
 //! The leader publishes by raising the generation; `threads` says who takes part, so
 //! that the others never look at the job. A worker sets `asleep`, and can do so only
 //! if no job came in between; a job is only published while the bit is clear. So no
-//! job is ever given to a sleeping team. And nobody who takes part misses one: a worker
-//! looks at the generation first, so that one who is slow to get up does its share even
-//! if the others have done theirs and gone to sleep again.
+//! job is ever given to a sleeping team, which is what makes the leader notice that it
+//! should wake it or work alone.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -60,6 +64,11 @@ const GENERATION: u64 = 1 << 18;
 /// Most threads of a team.
 const MOST_THREADS: usize = 0xffff;
 
+/// Turns of the leader's spin loop before it takes the shares of those who have not
+/// come: about 2 µs. All the others' cache lines are touched for that, which would
+/// cost more than it gains if they are on their way.
+const PATIENCE: u32 = 128;
+
 fn threads_of(word: u64) -> u64 {
     (word & THREADS_MASK) >> THREADS_SHIFT
 }
@@ -84,21 +93,42 @@ struct Line<T>(T);
 
 struct Shared {
     word: Line<AtomicU64>,
-    /// Workers still busy with the present job.
-    busy: Line<AtomicU32>,
-    /// Workers that do not sleep.
-    up: AtomicU32,
+    /// Shares of the present job that are not done.
+    left: Line<AtomicU32>,
+    /// For each share, the generation of the last job of which it was taken.
+    taken: Box<[Line<AtomicU64>]>,
     job: UnsafeCell<Option<Job>>,
 }
 
 // SAFETY: `job` is written by the leader, of whom there is one at a time, only while
-// `busy` is 0 and before the generation is raised with `Release`. A worker reads it only
-// if the new word, loaded with `Acquire`, counts it in, and before it lowers `busy`. The
-// job's pointers are used only by kernels, whose contract allows disjoint ranges on
-// several threads.
+// `left` is 0 and before the generation is raised with `Release`. A worker reads it after
+// loading the new word with `Acquire` and only if it took a share of that generation,
+// which it has not done before it lowers `left`. The job's pointers are used only by
+// kernels, whose contract allows disjoint ranges on several threads.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
+
+impl Shared {
+    /// Whether share `i` of the job of this generation is now the caller's to do.
+    fn take(&self, i: u64, generation: u64) -> bool {
+        let taken = &self.taken[i as usize].0;
+        let mut last = taken.load(Ordering::Relaxed);
+        // A later generation: the caller is a worker who comes much too late.
+        while last < generation {
+            match taken.compare_exchange_weak(
+                last,
+                generation,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => last = now,
+            }
+        }
+        false
+    }
+}
 
 /// The threads of a device.
 pub(crate) struct Team {
@@ -119,8 +149,8 @@ impl Team {
         let threads = threads.clamp(1, MOST_THREADS);
         let shared = Arc::new(Shared {
             word: Line(AtomicU64::new(0)),
-            busy: Line(AtomicU32::new(0)),
-            up: AtomicU32::new(threads as u32 - 1),
+            left: Line(AtomicU32::new(0)),
+            taken: (0..threads).map(|_| Line(AtomicU64::new(0))).collect(),
             job: UnsafeCell::new(None),
         });
         let mut team = Team {
@@ -186,20 +216,29 @@ impl Team {
     /// nobody else may call this at the same time.
     pub(crate) unsafe fn run(&self, job: &Job, scratch: &mut Scratch) {
         let threads = job.threads.min(self.limit.load(Ordering::Relaxed));
-        // SAFETY: passed on to the caller.
-        if threads <= 1 || !unsafe { self.fork(job, threads) } {
+        // SAFETY: the caller's word: nobody else leads.
+        let published = if threads > 1 { unsafe { self.publish(job, threads) } } else { None };
+        let Some(generation) = published else {
             // SAFETY: passed on to the caller.
-            unsafe { alone(job, scratch) };
-            return;
-        }
-        // SAFETY: passed on to the caller; the leader's share is its own.
-        unsafe { share(job, 0, u64::from(threads), scratch) };
-        let busy = &self.shared.busy.0;
+            return unsafe { alone(job, scratch) };
+        };
+        let threads = u64::from(threads);
+        // SAFETY: passed on to the caller; share 0 is the leader's.
+        unsafe { share(job, 0, threads, scratch) };
+        let left = &self.shared.left.0;
         let mut turns = 0u32;
-        while busy.load(Ordering::Acquire) > 0 {
+        while left.load(Ordering::Acquire) > 0 {
             turns = turns.wrapping_add(1);
-            // Another process may have taken a worker's core: do not keep ours from it.
-            if turns.is_multiple_of(4 * TURNS) {
+            if turns == PATIENCE {
+                for i in 1..threads {
+                    if self.shared.take(i, generation) {
+                        // SAFETY: passed on to the caller; this share was just taken.
+                        unsafe { share(job, i, threads, scratch) };
+                        left.fetch_sub(1, Ordering::Relaxed);
+                    }
+                }
+            } else if turns.is_multiple_of(4 * TURNS) {
+                // Who has started may be without a core: do not keep ours from it.
                 std::thread::yield_now();
             } else {
                 std::hint::spin_loop();
@@ -207,36 +246,31 @@ impl Team {
         }
     }
 
-    /// Publishes a job for `threads` threads, unless the team sleeps and the job is not
-    /// worth waking it.
+    /// Publishes a job for `threads` threads and says under which generation, unless
+    /// the team sleeps and the job is not worth waking it.
     ///
     /// # Safety
-    /// As [`Team::run`].
-    unsafe fn fork(&self, job: &Job, threads: u32) -> bool {
-        let Shared { word, busy, up, job: cell } = &*self.shared;
-        let worth = job.nanoseconds >= WAKE_NANOSECONDS;
-        // Those who are still getting up would keep a small job waiting.
-        if !worth && up.load(Ordering::Relaxed) as usize != self.workers.len() {
-            return false;
-        }
-        // SAFETY: no worker is busy and there is one leader: see `Shared`.
-        unsafe { *cell.get() = Some(*job) };
-        busy.0.store(threads - 1, Ordering::Relaxed);
+    /// Nobody else may lead at the same time, and every job before must be done.
+    unsafe fn publish(&self, job: &Job, threads: u32) -> Option<u64> {
+        let Shared { word, left, job: cell, .. } = &*self.shared;
         let mut seen = word.0.load(Ordering::Relaxed);
+        if seen & ASLEEP != 0 && job.nanoseconds < WAKE_NANOSECONDS {
+            return None;
+        }
+        // SAFETY: nobody has a share of a job, and there is one leader: see `Shared`.
+        unsafe { *cell.get() = Some(*job) };
+        left.0.store(threads - 1, Ordering::Relaxed);
         loop {
             if seen & ASLEEP != 0 {
-                if !worth {
-                    busy.0.store(0, Ordering::Relaxed);
-                    return false;
-                }
+                // Also for a small job, if the team fell asleep just now: it may do
+                // without, but there may be more of them.
                 self.wake();
-                seen = word.0.load(Ordering::Relaxed);
-                continue;
+                seen &= !ASLEEP;
             }
             let generation = (seen & !(GENERATION - 1)).wrapping_add(GENERATION);
             let next = generation | u64::from(threads) << THREADS_SHIFT;
             match word.0.compare_exchange_weak(seen, next, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => return Some(generation),
                 Err(now) => seen = now,
             }
         }
@@ -287,37 +321,30 @@ unsafe fn share(job: &Job, i: u64, threads: u64, scratch: &mut Scratch) {
 fn work(shared: &Shared, i: u64) {
     let mut scratch = Scratch::default();
     let mut generation = 0;
-    let mut asleep = false;
     let (mut turns, mut until) = (0, Instant::now() + SPIN);
     loop {
         let word = shared.word.0.load(Ordering::Acquire);
         if word & STOP != 0 {
             return;
         }
-        let news = word & !(GENERATION - 1) != generation;
-        if word & ASLEEP != 0 && !news {
-            if !std::mem::replace(&mut asleep, true) {
-                shared.up.fetch_sub(1, Ordering::Relaxed);
+        if word & !(GENERATION - 1) != generation {
+            generation = word & !(GENERATION - 1);
+            let threads = threads_of(word);
+            if i < threads && shared.take(i, generation) {
+                // SAFETY: a share of this generation is this worker's, so that the job
+                // stays as it was published until `left` is lowered; see `Shared`.
+                let job = unsafe { (*shared.job.get()).expect("published before the word") };
+                // SAFETY: the leader vouches for the job and waits for `left`.
+                unsafe { share(&job, i, threads, &mut scratch) };
+                shared.left.0.fetch_sub(1, Ordering::Release);
             }
+            (turns, until) = (0, Instant::now() + SPIN);
+            continue;
+        }
+        if word & ASLEEP != 0 {
             // Returns at once if the leader cleared the bit after it was looked at: it
             // unparks everybody afterwards.
             std::thread::park();
-            continue;
-        }
-        if std::mem::replace(&mut asleep, false) {
-            shared.up.fetch_add(1, Ordering::Relaxed);
-            (turns, until) = (0, Instant::now() + SPIN);
-        }
-        if news {
-            generation = word & !(GENERATION - 1);
-            if i < threads_of(word) {
-                // SAFETY: this worker takes part, so that the job stays as it was when
-                // the word was published until `busy` is lowered; see `Shared`.
-                let job = unsafe { (*shared.job.get()).expect("published before the word") };
-                // SAFETY: the leader vouches for the job and waits for `busy`.
-                unsafe { share(&job, i, threads_of(word), &mut scratch) };
-                shared.busy.0.fetch_sub(1, Ordering::Release);
-            }
             (turns, until) = (0, Instant::now() + SPIN);
             continue;
         }
@@ -464,13 +491,30 @@ mod tests {
         // A worker may sleep again in between if the machine is busy: it must work in
         // the end, not each time.
         sleep_until(|| {
-            // SAFETY: one cell for each unit; this thread alone leads.
-            unsafe {
-                team.run(&large, &mut scratch);
-                assert_ne!(cells[0], cells[1], "a large launch is always shared");
-                team.run(&small, &mut scratch);
-            }
-            cells[0] != cells[1]
+            let mut shared = |job: &Job| {
+                // SAFETY: one cell for each unit; this thread alone leads.
+                unsafe { team.run(job, &mut scratch) };
+                assert!(cells[0] != 0 && cells[1] != 0);
+                cells[0] != std::mem::take(&mut cells[1])
+            };
+            shared(&large) & shared(&small)
         });
+    }
+
+    #[test]
+    fn who_does_not_come_is_not_waited_for() {
+        let team = Team::new(0, 4).unwrap();
+        let mut scratch = Scratch::default();
+        let mut cells = vec![0u32; 100];
+        let arguments = [cells.as_mut_ptr().cast()];
+        sleep_until(|| team.is_asleep());
+        std::thread::sleep(Duration::from_millis(10));
+        for round in 1..=100 {
+            // As if they were awake; but nobody wakes them.
+            team.shared.word.0.fetch_and(!ASLEEP, Ordering::Relaxed);
+            // SAFETY: one cell for each unit; this thread alone leads.
+            unsafe { team.run(&job(&arguments, 100, 4, 0), &mut scratch) };
+            assert_eq!(cells, [round; 100]);
+        }
     }
 }
