@@ -115,10 +115,11 @@ impl Table {
         let unfinished = Unfinished { table: self, key, slot: &slot };
         let built = build()?;
         std::mem::forget(unfinished);
+        let earlier = self.entries();
         let entry = Arc::new(Entry {
             function: self.name.clone(),
             key: key.into(),
-            why: why::why(&built.origin, &self.origins()),
+            why: why::why(&built.origin, earlier.iter().map(|e| &e.built.origin)),
             built,
             hits: AtomicU64::new(0),
             last_used: AtomicU64::new(registry::tick()),
@@ -147,10 +148,6 @@ impl Table {
             self.slots().values().filter_map(|slot| slot.entry.get().cloned()).collect();
         entries.sort_by_key(|e| e.last_used.load(Ordering::Relaxed));
         entries
-    }
-
-    fn origins(&self) -> Vec<Origin> {
-        self.entries().iter().map(|e| e.built.origin.clone()).collect()
     }
 }
 
