@@ -484,7 +484,7 @@ mod tests {
     fn a_team_that_is_awake_shares_small_launches() {
         let team = Team::new(0, 2).unwrap();
         let mut scratch = Scratch::default();
-        let mut cells = [0usize; 2];
+        let mut cells = vec![0usize; 2];
         let arguments = [cells.as_mut_ptr().cast()];
         let small = Job { entry: who, ..job(&arguments, 2, 2, 1) };
         let large = Job { nanoseconds: WAKE_NANOSECONDS, ..small };
