@@ -3,13 +3,15 @@
 use crate::args::Args;
 use crate::{setup, shell};
 
-/// Builds the example in release mode and trains it on Fashion-MNIST.
+/// Builds the example in release mode and trains it on Fashion-MNIST. The step's stages
+/// are written below `target/demo`.
 pub fn demo(mut args: Args) -> Result<(), String> {
     let asked = args.value("--data")?;
     setup::build()?;
     let data = setup::fashion_mnist(asked)?;
     let mut cargo = shell::cargo();
-    cargo.args(["run", "--release", "--example", "fashion_mnist", "--", "--data"]);
+    cargo.args(["run", "--release", "--example", "fashion_mnist", "--"]);
+    cargo.args(["--dump", "target/demo", "--data"]);
     shell::run(cargo.arg(data).args(args.remaining()))
 }
 
