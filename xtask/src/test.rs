@@ -67,12 +67,24 @@ fn step(rows: &mut Vec<Row>, name: &str, run: impl FnOnce() -> bool) {
     rows.push(row(name, start, ok));
 }
 
+/// The hash of the commit that is checked out, where there is one.
+fn commit() -> Option<String> {
+    let output = std::process::Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+}
+
 /// Runs `cargo test` and makes a row of its build and one of each suite.
 fn suites(rows: &mut Vec<Row>, quick: bool) -> Result<(), String> {
     let mut cargo = shell::cargo();
     let seconds = if quick { FUZZ_SECONDS_QUICK } else { FUZZ_SECONDS };
     if std::env::var_os("KILN_FUZZ_SECONDS").is_none() {
         cargo.env("KILN_FUZZ_SECONDS", seconds.to_string());
+    }
+    // A commit tries programs of its own, the same whenever it is tested.
+    if std::env::var_os("KILN_FUZZ_SEED").is_none()
+        && let Some(seed) = commit().and_then(|hash| u64::from_str_radix(hash.get(..9)?, 16).ok())
+    {
+        cargo.env("KILN_FUZZ_SEED", (seed << 20).to_string());
     }
     cargo.args(["test", "--workspace", "--all-features", "--no-fail-fast"]);
     if quick {

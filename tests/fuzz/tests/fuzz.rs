@@ -1,4 +1,5 @@
-//! Random programs, as many as fit the time that CI gives (`KILN_FUZZ_SECONDS`).
+//! Random programs, as many as fit the time that CI gives (`KILN_FUZZ_SECONDS`), from a
+//! seed that it chooses (`KILN_FUZZ_SEED`; the clock's without it).
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,7 +13,8 @@ fn random_programs_agree_in_every_way() {
     let seconds =
         std::env::var("KILN_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(20);
     let clock = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_nanos() as u64);
-    let fresh = clock & 0xffff_ffff_0000;
+    let given = std::env::var("KILN_FUZZ_SEED").ok().and_then(|s| s.parse().ok());
+    let fresh = given.unwrap_or(clock & 0xffff_ffff_0000);
     println!("fixed seeds 0..{FIXED}, then fresh from {fresh}");
     let start = Instant::now();
     let mut sum = Tally::default();
