@@ -135,7 +135,7 @@ impl Generator {
     fn literal(&mut self, ty: &Type) -> Literal {
         let wild = !self.rough && self.random.one_in(2);
         let random = &mut self.random;
-        Literal::from_fn(ty.clone(), |_| scalar(random, ty.dtype, wild))
+        Literal::from_fn(ty.clone(), |_| random.scalar(ty.dtype, wild))
     }
 
     fn add(&mut self, op: impl Into<Op>, operands: &[Value], exact: bool, depth: u32) {
@@ -213,7 +213,7 @@ impl Generator {
             }
             _ => {
                 let wild = !self.rough && self.random.one_in(2);
-                let value = scalar(&mut self.random, ty.dtype, wild);
+                let value = self.random.scalar(ty.dtype, wild);
                 let constant = Constant { value: Literal::scalar(value) };
                 let Ok(value) = self.graph.add1(constant, &[], None) else {
                     unreachable!("constants are well typed")
@@ -672,34 +672,5 @@ impl Generator {
             exact.push(self.known[i].exact);
         }
         Program { graph: self.graph, arguments: self.arguments, exact }
-    }
-}
-
-/// A random element. Wild: any bit pattern, special values often.
-fn scalar(random: &mut Random, dtype: DType, wild: bool) -> Scalar {
-    let mask = if dtype.size() == 8 { u64::MAX } else { (1 << (8 * dtype.size())) - 1 };
-    match dtype {
-        DType::Bool => Scalar::bool(random.one_in(2)),
-        _ if wild && random.one_in(2) => Scalar::from_bits(dtype, random.bits() & mask),
-        _ if wild && dtype.is_float() => {
-            let special = [
-                0.0,
-                -0.0,
-                1.0,
-                -1.0,
-                0.5,
-                f64::INFINITY,
-                f64::NEG_INFINITY,
-                f64::NAN,
-                1e-40,
-                65504.0,
-                3.4e38,
-                -2.5,
-                1.5,
-            ];
-            Scalar::from_f64(dtype, random.pick(&special))
-        }
-        _ if dtype.is_float() => Scalar::from_f64(dtype, random.float(-2.0, 2.0)),
-        _ => Scalar::from_i128(dtype, random.below(9) as i128 - 4),
     }
 }

@@ -1,4 +1,7 @@
-//! Repeatable randomness: a 64-bit counter-based generator (SplitMix64).
+//! Repeatable randomness: a 64-bit counter-based generator (SplitMix64), and the
+//! elements that random programs compute on.
+
+use kiln_ir::{DType, Scalar};
 
 /// A stream of random numbers that depends only on its seed.
 #[derive(Clone, Debug)]
@@ -37,5 +40,34 @@ impl Random {
     /// A float in `[low, high)`.
     pub fn float(&mut self, low: f64, high: f64) -> f64 {
         low + (self.bits() >> 11) as f64 / (1u64 << 53) as f64 * (high - low)
+    }
+
+    /// A random element. Wild: any bit pattern, special values often.
+    pub fn scalar(&mut self, dtype: DType, wild: bool) -> Scalar {
+        let mask = if dtype.size() == 8 { u64::MAX } else { (1 << (8 * dtype.size())) - 1 };
+        match dtype {
+            DType::Bool => Scalar::bool(self.one_in(2)),
+            _ if wild && self.one_in(2) => Scalar::from_bits(dtype, self.bits() & mask),
+            _ if wild && dtype.is_float() => {
+                let special = [
+                    0.0,
+                    -0.0,
+                    1.0,
+                    -1.0,
+                    0.5,
+                    f64::INFINITY,
+                    f64::NEG_INFINITY,
+                    f64::NAN,
+                    1e-40,
+                    65504.0,
+                    3.4e38,
+                    -2.5,
+                    1.5,
+                ];
+                Scalar::from_f64(dtype, self.pick(&special))
+            }
+            _ if dtype.is_float() => Scalar::from_f64(dtype, self.float(-2.0, 2.0)),
+            _ => Scalar::from_i128(dtype, self.below(9) as i128 - 4),
+        }
     }
 }

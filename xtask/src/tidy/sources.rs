@@ -49,7 +49,7 @@ fn check_lines(file: &File, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether an absolute path starting so stands in the line; `src/work/` is none.
+/// Whether an absolute path starting so stands in the line; `src/home/` is none.
 fn names_path(line: &str, start: &str) -> bool {
     line.match_indices(start).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_relative_path_is_nobodys_machine() {
-        let tree = tree([("a.md", "see examples/home/x and docs/work/y\n")]);
+        let tree = tree([("a.md", "see examples/home/x and docs/root/y\n")]);
         assert_eq!(found(check, &tree).0, [""; 0]);
     }
 }

@@ -2,7 +2,6 @@
 //! this machine has, cut into units of work in several ways, and compared with the
 //! interpreter bit for bit.
 
-mod bandwidth;
 mod elementwise;
 mod fence;
 mod fuzz;
