@@ -390,6 +390,9 @@ impl Scratch {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Instant;
+
     use super::*;
 
     /// Adds one to each unit's cell, and writes the scratch it was given.
@@ -470,13 +473,23 @@ mod tests {
         assert!(team.is_asleep(), "not if nobody may help");
     }
 
-    /// Writes which thread did each unit.
+    /// Writes which thread did each of two units. Unit 0, the leader's, waits a while for
+    /// unit 1, so that a worker who is awake has time to come: whether one does must not
+    /// hang on how fast the machine schedules it.
     unsafe extern "C" fn who(arguments: *const *mut u8, _: *mut u8, begin: u64, end: u64) {
         thread_local!(static MARK: u8 = const { 0 });
+        let me = MARK.with(|mark| std::ptr::from_ref(mark) as usize);
+        // SAFETY: the test passes one cell for each unit.
+        let cells = unsafe { &*(*arguments).cast::<[AtomicUsize; 2]>() };
         for i in begin..end {
-            let me = MARK.with(|mark| std::ptr::from_ref(mark) as usize);
-            // SAFETY: the test passes one cell for each unit.
-            unsafe { *(*arguments).cast::<usize>().add(i as usize) = me };
+            cells[i as usize].store(me, Ordering::Relaxed);
+        }
+        let start = Instant::now();
+        while (begin, end) == (0, 1)
+            && cells[1].load(Ordering::Relaxed) == 0
+            && start.elapsed() < Duration::from_millis(200)
+        {
+            std::thread::yield_now();
         }
     }
 
@@ -484,18 +497,22 @@ mod tests {
     fn a_team_that_is_awake_shares_small_launches() {
         let team = Team::new(0, 2).unwrap();
         let mut scratch = Scratch::default();
-        let mut cells = vec![0usize; 2];
-        let arguments = [cells.as_mut_ptr().cast()];
+        let mut cells = [const { AtomicUsize::new(0) }; 2];
+        let arguments = [std::ptr::from_mut(&mut cells).cast()];
         let small = Job { entry: who, ..job(&arguments, 2, 2, 1) };
         let large = Job { nanoseconds: WAKE_NANOSECONDS, ..small };
         // A worker may sleep again in between if the machine is busy: it must work in
         // the end, not each time.
         sleep_until(|| {
             let mut shared = |job: &Job| {
-                // SAFETY: one cell for each unit; this thread alone leads.
-                unsafe { team.run(job, &mut scratch) };
-                assert!(cells[0] != 0 && cells[1] != 0);
-                cells[0] != std::mem::take(&mut cells[1])
+                // SAFETY: two cells, which live as long as the team; this thread alone leads.
+                unsafe {
+                    team.run(job, &mut scratch);
+                    let cells = &*arguments[0].cast::<[AtomicUsize; 2]>();
+                    let [a, b] = [0, 1].map(|i: usize| cells[i].swap(0, Ordering::Relaxed));
+                    assert!(a != 0 && b != 0);
+                    a != b
+                }
             };
             shared(&large) & shared(&small)
         });
