@@ -23,7 +23,7 @@ use kiln_ir::{DType, Graph, Literal, Op, ParameterInfo, Scalar, Shape, Type, Val
 use crate::Random;
 
 /// A random program and how its outputs may be compared.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Program {
     /// The graph.
     pub graph: Graph,

@@ -5,7 +5,8 @@
 //! kiln-fuzz --one SEED                                  run and print one
 //! ```
 //!
-//! Prints each failure with its seed as it is found and the count at the end; exits
+//! Prints each failure with its seed as it is found, makes the first few small and writes
+//! them to `target/fuzz` as file tests, and prints the count at the end; exits
 //! with 1 if there was one. Without `--seed`, seeds follow from the clock, so that
 //! every run tries other programs; the first is printed.
 
@@ -14,7 +15,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-use kiln_fuzz::check::{check_seed, first_difference, level};
+use kiln_fuzz::check::{Setting, check_seed, first_difference, shrink_seed};
 use kiln_fuzz::generate::generate;
 
 fn main() -> ExitCode {
@@ -52,6 +53,9 @@ fn main() -> ExitCode {
             Err(message) => {
                 failures += 1;
                 println!("{message}\n");
+                if failures <= SHRUNK {
+                    shrink(first + programs);
+                }
             }
         }
         programs += 1;
@@ -74,11 +78,32 @@ fn one(seed: u64) -> ExitCode {
         Err(message) => {
             println!("{message}");
             let program = generate(seed);
-            match first_difference(&program, level(seed)) {
+            match first_difference(&program, Setting::of(seed).isa) {
                 Some(found) => println!("{found}"),
                 None => println!("every node alone is right"),
             }
+            shrink(seed);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Failures of one run that are made small; the others are likely to have the same cause.
+const SHRUNK: u64 = 5;
+
+/// Longest time to make one failure small.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Writes the failure of a seed, made small, as a file test.
+fn shrink(seed: u64) {
+    let path = format!("target/fuzz/seed-{seed}.kiln");
+    let written = shrink_seed(seed, PATIENCE).and_then(|text| {
+        println!("small:\n{text}");
+        std::fs::create_dir_all("target/fuzz").map_err(|e| e.to_string())?;
+        std::fs::write(&path, text).map_err(|e| e.to_string())
+    });
+    match written {
+        Ok(()) => println!("written to {path}\n"),
+        Err(message) => println!("seed {seed} was not made small: {message}\n"),
     }
 }

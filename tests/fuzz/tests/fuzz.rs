@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use kiln_fuzz::check::{Tally, check_seed};
+use kiln_fuzz::check::{Tally, check_seed, shrink_seed};
 
 /// Programs that every run checks, whatever the time.
 const FIXED: u64 = 60;
@@ -34,6 +34,10 @@ fn random_programs_agree_in_every_way() {
                 sum.exact += t.exact;
                 sum.rough += t.rough;
                 sum.launches += t.launches;
+            }
+            Err(message) if failures.is_empty() => {
+                let small = shrink_seed(seed, Duration::from_secs(60)).unwrap_or_else(|e| e);
+                failures.push(format!("{message}\nsmall:\n{small}"));
             }
             Err(message) => failures.push(message),
         }
