@@ -364,7 +364,9 @@ impl<'a, 'c> Driver<'a, 'c> {
         let b = self.b;
         let &[long, short] = &split.lengths()[..] else { return body(split.longest()) };
         let [end, no, yes] = ["sized", "short", "long"].map(|name| b.block(name));
-        b.branch(b.icmp(IntPredicate::ULT, i, b.i64(split.longer() as i64)), yes, no);
+        let (start, next) = self.run(split, i);
+        let is_long = b.icmp(IntPredicate::EQ, b.sub(next, start), b.i64(long as i64));
+        b.branch(is_long, yes, no);
         for (block, length) in [(yes, long), (no, short)] {
             b.at(block);
             body(length);
@@ -376,10 +378,12 @@ impl<'a, 'c> Driver<'a, 'c> {
     /// First item of run `i` of a split.
     pub fn start(&self, split: Split, i: Value<'c>) -> Value<'c> {
         let b = self.b;
-        let start = b.mul(i, b.i64(split.short() as i64));
-        match split.longer() {
-            0 => start,
-            longer => b.add(start, self.min(i, b.i64(longer as i64))),
+        match split.total % split.parts {
+            0 => b.mul(i, b.i64(split.short() as i64)),
+            _ => {
+                let product = b.mul(i, b.i64(split.total as i64));
+                b.op(Op::UDiv, product, b.i64(split.parts as i64))
+            }
         }
     }
 

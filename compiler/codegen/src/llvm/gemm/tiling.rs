@@ -25,7 +25,8 @@
 //! which are then broadcast from where they lie and need no packing.
 
 /// `total` items cut into `parts` runs whose lengths differ by at most one, the longer
-/// ones first.
+/// ones spread evenly: the first half of the runs, or any other part of them, is that
+/// part of the items. Threads each take some runs in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Split {
     /// How many items.
@@ -46,7 +47,7 @@ impl Split {
     }
 
     /// How many runs are one longer than [`Split::short`].
-    pub fn longer(&self) -> u64 {
+    fn longer(&self) -> u64 {
         self.total % self.parts
     }
 
@@ -57,7 +58,7 @@ impl Split {
 
     /// First item of run `i`, which may be one past the last.
     pub fn start(&self, i: u64) -> u64 {
-        i * self.short() + i.min(self.longer())
+        i * self.total / self.parts
     }
 
     /// The distinct lengths of runs, longest first, and how many have each.
@@ -475,10 +476,12 @@ mod tests {
                 let lengths: Vec<u64> =
                     (0..parts).map(|i| split.start(i + 1) - split.start(i)).collect();
                 let allowed = split.lengths();
-                for (i, length) in lengths.iter().enumerate() {
-                    let long = (i as u64) < split.longer();
-                    assert_eq!(*length, split.short() + u64::from(long));
-                    assert!(*length == 0 || allowed.contains(length), "{split:?}");
+                assert!(lengths.iter().all(|n| *n == 0 || allowed.contains(n)), "{split:?}");
+                let long = lengths.iter().filter(|&&n| n == split.short() + 1).count();
+                assert_eq!(long as u64, split.longer());
+                for i in 0..=parts {
+                    let fair = i as f64 * total as f64 / parts as f64;
+                    assert!((split.start(i) as f64 - fair).abs() < 1.0, "{split:?}");
                 }
             }
         }
@@ -551,6 +554,28 @@ mod tests {
         assert_eq!(t.right, Right::Panels(Along::Free));
         assert!(t.grid() >= 64, "{t:?}");
         assert_eq!(t.grain, 1);
+    }
+
+    #[test]
+    fn threads_have_equal_shares_of_the_tiles() {
+        // 16 column panels in blocks of 3 and 2: with the wider blocks first, the first of
+        // two threads would have nine panels and the second seven.
+        let t = Tiling::new(&plain(1024, 1024, 1024), &V4);
+        assert_eq!((t.column_panels.parts, t.column_blocks.parts), (16, 6));
+        for threads in 1..=16 {
+            // What the runtime gives thread `i`: see `share` in its `team`.
+            let cut = |i: u64| t.grid() * i / threads;
+            let tiles = |unit: u64| {
+                let (block, unit) = (unit / t.units.parts, unit % t.units.parts);
+                let length = |split: Split, i| split.start(i + 1) - split.start(i);
+                length(t.column_blocks, block) * length(t.units, unit)
+            };
+            let most = (0..threads).map(|i| (cut(i)..cut(i + 1)).map(tiles).sum::<u64>()).max();
+            let fair = t.row_panels.parts * t.column_panels.parts / threads;
+            // Nobody has as much as one column panel too many, and two threads nothing.
+            let spare = if threads <= 2 { 0 } else { t.row_panels.parts };
+            assert!(most.unwrap() <= fair + spare, "{most:?} of {fair} for {threads} threads");
+        }
     }
 
     #[test]
