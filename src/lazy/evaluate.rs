@@ -65,6 +65,8 @@ struct Expression {
 struct Node {
     lazy: Arc<Lazy>,
     op: Op,
+    /// Which of the op's results.
+    result: u32,
     operands: SmallVec<[Operand; 3]>,
     at: At,
     /// How many operands of other nodes it is.
@@ -102,6 +104,7 @@ impl Leaf {
 struct Visit {
     lazy: Arc<Lazy>,
     op: Op,
+    result: u32,
     at: At,
     /// Operands not yet visited, the next one last.
     rest: SmallVec<[Tensor; 3]>,
@@ -116,6 +119,7 @@ impl Visit {
             State::Pending(pending) => Some(Visit {
                 lazy: lazy.clone(),
                 op: pending.op.clone(),
+                result: pending.result,
                 at: pending.at,
                 rest: pending.operands.iter().rev().cloned().collect(),
                 done: SmallVec::new(),
@@ -160,14 +164,14 @@ impl Expression {
                     visit.done.push(found);
                     continue;
                 }
-                let Some(Visit { lazy, op, at, done, .. }) = stack.pop() else { break };
+                let Some(Visit { lazy, op, result, at, done, .. }) = stack.pop() else { break };
                 for operand in &done {
                     if let Operand::Node(i) = *operand {
                         expression.nodes[i].uses += 1;
                     }
                 }
                 nodes.insert(Arc::as_ptr(&lazy), expression.nodes.len());
-                expression.nodes.push(Node { lazy, op, operands: done, at, uses: 0 });
+                expression.nodes.push(Node { lazy, op, result, operands: done, at, uses: 0 });
             }
         }
         let root_nodes: HashSet<*const Lazy> = roots.iter().map(Arc::as_ptr).collect();
@@ -208,6 +212,7 @@ impl Expression {
         key.length(self.nodes.len());
         for node in &self.nodes {
             node.op.hash(key);
+            key.length(node.result as usize);
             key.length(node.operands.len());
             for operand in &node.operands {
                 match *operand {
@@ -237,10 +242,10 @@ impl Expression {
                     Operand::Leaf(i) => leaves[i],
                 })
                 .collect();
-            let value = graph
-                .add1(node.op.clone(), &operands, Some(node.at.source()))
+            let made = graph
+                .add(node.op.clone(), &operands, Some(node.at.source()))
                 .map_err(|e| Error::internal(format!("an expression of bad types: {e}")))?;
-            values.push(value);
+            values.push(Value { node: made, result: node.result });
         }
         for &i in &self.outputs {
             graph.add_output(values[i], "");

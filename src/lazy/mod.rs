@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kiln_ir::op::InferError;
 use kiln_ir::{Op, Source};
 use kiln_trace::At;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::device::Array;
 use crate::tensor::Repr;
@@ -51,35 +51,43 @@ enum State {
 
 struct Pending {
     op: Op,
+    /// Which of the op's results this is. Results of one op are expressions of their own,
+    /// equal but for this: compiled together they are one node again.
+    result: u32,
     operands: SmallVec<[Tensor; 3]>,
     at: At,
 }
 
 impl Lazy {
-    /// The expression `op(operands)`, of concrete operands.
-    pub(crate) fn expression(op: Op, operands: &[&Tensor], at: At) -> Tensor {
+    /// The results of `op(operands)`, of concrete operands. A mistake poisons the one
+    /// result that is returned.
+    pub(crate) fn expressions(op: Op, operands: &[&Tensor], at: At) -> SmallVec<[Tensor; 1]> {
         if let Some(spec) = operands.iter().find(|t| matches!(t.repr(), Repr::Spec(_))) {
             let message = format!("a spec ({}) has no value to compute with", spec.ty());
-            return Tensor::fail(op.name(), message, at);
+            return smallvec![Tensor::fail(op.name(), message, at)];
         }
         let inferred = {
             let types: SmallVec<[&Type; 3]> = operands.iter().map(|t| t.ty()).collect();
             op.infer(&types)
         };
-        let ty = match inferred {
-            Ok(mut types) => types.remove(0),
-            Err(error) => return rejected(&error, operands, at),
+        let types = match inferred {
+            Ok(types) => types,
+            Err(error) => return smallvec![rejected(&error, operands, at)],
         };
         let operands: SmallVec<[Tensor; 3]> = operands.iter().map(|&t| t.clone()).collect();
         let size = match bounded_size(&operands) {
             Ok(size) => size,
-            Err(error) => return Tensor::poisoned(kiln_trace::fail(error, at)),
+            Err(error) => return smallvec![Tensor::poisoned(kiln_trace::fail(error, at))],
         };
-        Tensor::new(Repr::Lazy(Arc::new(Lazy::pending(ty, size, op, operands, at))))
+        let result = |(ty, result)| {
+            let pending = Pending { op: op.clone(), result, operands: operands.clone(), at };
+            Tensor::new(Repr::Lazy(Arc::new(Lazy::pending(ty, size, pending))))
+        };
+        types.into_iter().zip(0..).map(result).collect()
     }
 
-    fn pending(ty: Type, size: u32, op: Op, operands: SmallVec<[Tensor; 3]>, at: At) -> Lazy {
-        Lazy { ty, size, state: Mutex::new(State::Pending(Box::new(Pending { op, operands, at }))) }
+    fn pending(ty: Type, size: u32, pending: Pending) -> Lazy {
+        Lazy { ty, size, state: Mutex::new(State::Pending(Box::new(pending))) }
     }
 
     pub(crate) fn ty(&self) -> &Type {
@@ -233,7 +241,7 @@ fn drop_operands(operands: SmallVec<[Tensor; 3]>) {
 
 #[cfg(test)]
 mod tests {
-    use kiln_ir::op::Unary;
+    use kiln_ir::op::{Binary, Unary};
 
     use super::*;
     use crate::DType;
@@ -245,9 +253,9 @@ mod tests {
             for _ in 0..1_000_000 {
                 let at = At::caller();
                 let ty = Type::scalar(DType::F32);
-                let op = Op::from(Unary::Neg);
                 let operands = SmallVec::from_iter([x]);
-                x = Tensor::new(Repr::Lazy(Arc::new(Lazy::pending(ty, 1, op, operands, at))));
+                let pending = Pending { op: Unary::Neg.into(), result: 0, operands, at };
+                x = Tensor::new(Repr::Lazy(Arc::new(Lazy::pending(ty, 1, pending))));
             }
             drop(x);
         };
@@ -263,5 +271,32 @@ mod tests {
         let Repr::Lazy(lazy) = x.repr() else { panic!("an expression") };
         assert_eq!(lazy.size, 201);
         assert_eq!(evaluate::count(std::slice::from_ref(lazy)), 201);
+    }
+
+    #[test]
+    fn results_of_one_op_are_computed_together() {
+        // (x, y) -> (x + y, x * y), as an op.
+        let mut callee = kiln_ir::Graph::new("both");
+        let ty = Type::new(DType::F32, [2]);
+        let [x, y] = [0, 1].map(|_| callee.add_parameter(ty.clone(), Default::default()));
+        for op in [Binary::Add, Binary::Mul] {
+            let value = callee.add1(op, &[x, y], None).unwrap();
+            callee.add_output(value, "");
+        }
+        let call = kiln_ir::op::Call { graph: Arc::new(callee) };
+        let (a, b) = (Tensor::from([1.0f32, 2.0]), Tensor::from([3.0f32, 5.0]));
+        let results = Tensor::apply_all(call, &[&a, &b], 2, At::caller());
+        let roots: Vec<Arc<Lazy>> = pending_of(&results);
+        evaluate(&roots).unwrap();
+        assert_eq!(results[0].to_vec::<f32>().unwrap(), [4.0, 7.0]);
+        assert_eq!(results[1].to_vec::<f32>().unwrap(), [3.0, 10.0]);
+    }
+
+    #[test]
+    fn a_mistake_poisons_every_result() {
+        let empty = kiln_ir::op::Call { graph: Arc::new(kiln_ir::Graph::new("empty")) };
+        let a = Tensor::from([1.0f32]);
+        let results = Tensor::apply_all(empty, &[&a], 3, At::caller());
+        assert!(results.len() == 3 && results.iter().all(|r| r.error().is_some()));
     }
 }

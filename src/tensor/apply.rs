@@ -3,6 +3,7 @@
 
 use kiln_ir::{Literal, Op};
 use kiln_trace::{At, Traced};
+use smallvec::{SmallVec, smallvec};
 
 use super::{Repr, Tensor};
 use crate::lazy::Lazy;
@@ -11,19 +12,41 @@ use crate::{DType, Error, Scalar};
 impl Tensor {
     /// The op applied to the operands. With a trace open on this thread it is
     /// recorded there, whatever the operands are; concrete ones are captured.
+    ///
+    /// The first result of an op that has several.
     pub(crate) fn apply(op: impl Into<Op>, operands: &[&Tensor], at: At) -> Tensor {
-        if let Some(poisoned) = operands.iter().find(|t| t.error().is_some()) {
-            return (*poisoned).clone();
+        Tensor::apply_some(op.into(), operands, at).remove(0)
+    }
+
+    /// As [`Tensor::apply`], for all of the op's `count` results. A mistake poisons each.
+    #[allow(dead_code)]
+    pub(crate) fn apply_all(
+        op: impl Into<Op>,
+        operands: &[&Tensor],
+        count: usize,
+        at: At,
+    ) -> Vec<Tensor> {
+        let mut results = Tensor::apply_some(op.into(), operands, at).into_vec();
+        if results.first().is_some_and(|first| first.error().is_some()) {
+            results = vec![results.remove(0); count];
         }
-        let op = op.into();
+        assert_eq!(results.len(), count, "the op has as many results");
+        results
+    }
+
+    /// All results, or one that a mistake has poisoned.
+    fn apply_some(op: Op, operands: &[&Tensor], at: At) -> SmallVec<[Tensor; 1]> {
+        if let Some(poisoned) = operands.iter().find(|t| t.error().is_some()) {
+            return smallvec![(*poisoned).clone()];
+        }
         let traced = operands.iter().any(|t| t.is_traced());
         if !traced && !kiln_trace::is_open() {
-            return Lazy::expression(op, operands, at);
+            return Lazy::expressions(op, operands, at);
         }
         if !kiln_trace::is_open() {
             let message = "a traced tensor is used outside the closure that made it, \
                            or on another thread: return it from the closure instead";
-            return Tensor::fail(op.name(), message, at);
+            return smallvec![Tensor::fail(op.name(), message, at)];
         }
         let lifted: Result<Vec<Traced>, Error> = operands.iter().map(|t| lift(t, at)).collect();
         let recorded = lifted.and_then(|lifted| {
@@ -31,8 +54,8 @@ impl Tensor {
             kiln_trace::record(op, &operands, at)
         });
         match recorded {
-            Ok(mut results) => Tensor::traced(results.remove(0)),
-            Err(error) => Tensor::poisoned(error),
+            Ok(results) => results.into_iter().map(Tensor::traced).collect(),
+            Err(error) => smallvec![Tensor::poisoned(error)],
         }
     }
 
