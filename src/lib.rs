@@ -32,6 +32,7 @@
 //! |---|---|
 //! | `tensor` | [`Tensor`], its operators and methods |
 //! | `jit` | [`jit()`], [`jit!`], [`Jit`] |
+//! | `transform` | [`grad`], [`vjp`], [`jvp`], [`vmap`] and their kin |
 //! | [`tree`] | [`Tree`], [`Feed`], [`Static`]: arguments and results |
 //! | `lazy` | expressions outside a trace |
 //! | [`cache`] | the compile cache |
@@ -53,6 +54,7 @@ mod lazy;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod tensor;
+mod transform;
 pub mod tree;
 
 pub use compile::{Stage, Work};
@@ -67,6 +69,10 @@ pub use kiln_trace::{DeviceErrorKind, Error, ErrorKind, named_scope};
 pub use tensor::{
     Axes, HostArray, HostElement, Index, IndexUpdate, IntoShape, Operand, Tensor, TensorIndex,
     keepdims,
+};
+pub use transform::{
+    Loss, Pullback, Pushforward, grad, hessian, jacfwd, jacrev, jvp, linearize, value_and_grad,
+    vjp, vmap, vmap_axes,
 };
 pub use tree::{Feed, Static, Tree};
 

@@ -19,7 +19,6 @@ impl Tensor {
     }
 
     /// As [`Tensor::apply`], for all of the op's `count` results. A mistake poisons each.
-    #[allow(dead_code)]
     pub(crate) fn apply_all(
         op: impl Into<Op>,
         operands: &[&Tensor],

@@ -181,7 +181,7 @@ impl Tensor {
     }
 
     /// Elements limited to `low..=high` by the `clamp` op, whose gradient at a
-    /// bound is that of the inside; rank-0 bounds or bounds of the same shape.
+    /// bound is 0 (that of [`Tensor::clip`] is ½); rank-0 bounds or bounds of the same shape.
     #[track_caller]
     pub fn clamp(&self, low: impl Operand, high: impl Operand) -> Tensor {
         let at = At::caller();

@@ -37,6 +37,7 @@ pub use index::{At as IndexUpdate, Index, TensorIndex};
 use kiln_trace::Traced;
 pub use movement::IntoShape;
 pub use operand::Operand;
+pub(crate) use reduce::resolve_axis;
 pub use reduce::{Axes, keepdims};
 
 use crate::device::Array;

@@ -10,10 +10,12 @@ use super::{Axes, Tensor, keepdims};
 use crate::{DType, Type};
 
 impl Tensor {
-    /// `max(x, 0)`.
+    /// `max(x, 0)`, whose derivative at 0 is 0.
     #[track_caller]
     pub fn relu(&self) -> Tensor {
-        self.maximum(self.like(0.0, At::caller()))
+        let zero = self.like(0.0, At::caller());
+        // Not the maximum, which gives half of a tie to each side.
+        self.le(&zero).select(zero, self)
     }
 
     /// `1 / (1 + exp(-x))`.

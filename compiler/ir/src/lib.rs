@@ -8,6 +8,8 @@
 //! |---|---|
 //! | [`mod@graph`] | [`Graph`], [`Value`], [`Use`]: SSA, the only file that names petgraph |
 //! | [`op`] | the `ops!` list, [`op::OpDef`], one file per op family |
+//! | [`derive`] | rules of differentiation and batching, by op family |
+//! | [`mod@inline`] | calls replaced by the bodies they call, [`inline()`] |
 //! | [`mod@eval`] | the reference interpreter, [`eval()`] |
 //! | [`text`] | the text format: [`Graph::parse`], printing |
 //! | [`mod@verify`] | what holds of every graph, [`verify()`] |
@@ -16,11 +18,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod derive;
 pub mod dot;
 mod dtype;
 pub mod eval;
 pub mod form;
 pub mod graph;
+pub mod inline;
 mod literal;
 pub mod op;
 mod shape;
@@ -33,6 +37,7 @@ pub use dtype::DType;
 pub use eval::{EvalError, eval};
 pub use form::Form;
 pub use graph::{Graph, NodeId, ParameterInfo, Use, Value};
+pub use inline::inline;
 pub use literal::{Element, Literal, Scalar};
 pub use op::{InferError, Op, OpDef};
 pub use shape::{Shape, Type};

@@ -17,6 +17,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hashbrown::HashMap;
 use kiln_ir::op::Constant;
 use kiln_ir::{Graph, Literal, Op, ParameterInfo, Type, Value};
 use smallvec::SmallVec;
@@ -230,6 +231,42 @@ pub fn record(op: Op, operands: &[&Traced], at: At) -> Result<SmallVec<[Traced; 
         let label = |operand: &Traced| operand.ty().to_string();
         let error = operands.iter().fold(error, |error, t| blame(error, &label(t), t));
         fail(error, at)
+    })
+}
+
+/// Appends the nodes of a graph, with the sources that they have, applied to `operands`;
+/// returns what the graph's outputs became.
+///
+/// # Errors
+/// If one of the operands is of another trace.
+///
+/// # Panics
+/// If no trace is open, or the operands are not of the types of the parameters.
+pub fn replay(graph: &Graph, operands: &[Traced], at: At) -> Result<Vec<Traced>, Error> {
+    let mut places: HashMap<Value, Value> = HashMap::new();
+    for (parameter, operand) in graph.parameters().zip(operands) {
+        assert_eq!(graph.ty(parameter), operand.ty(), "an operand of another type");
+        let value = lift(operand).ok_or_else(|| fail(leaked(), at))?;
+        places.insert(parameter, value);
+    }
+    STACK.with_borrow_mut(|stack| {
+        let open = stack.last_mut().expect("a trace is open");
+        for node in graph.order() {
+            if graph.parameter_index(node).is_some() {
+                continue;
+            }
+            let operands: SmallVec<[Value; 3]> =
+                graph.operands(node).iter().map(|v| places[v]).collect();
+            let source = graph.source(node).cloned().or_else(|| Some(at.source()));
+            let copy = open.graph.add(graph.op(node).clone(), &operands, source);
+            let copy = copy.expect("the same op takes operands of the same types");
+            places.extend(graph.results(node).zip(open.graph.results(copy)));
+        }
+        let traced = |&value: &Value| {
+            let value = places[&value];
+            Traced { trace: open.id, value, ty: open.graph.ty(value).clone() }
+        };
+        Ok(graph.outputs().iter().map(traced).collect())
     })
 }
 

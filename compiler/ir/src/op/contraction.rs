@@ -1,9 +1,12 @@
 //! Sums of products.
 
+use smallvec::smallvec;
+
 use super::accumulate::Sum;
 use super::index::{Index, indices, ravel, unravel};
 use super::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, attr, check};
-use crate::{DType, Form, Literal, Scalar, Type};
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, batch, contraction};
+use crate::{DType, Form, Literal, Scalar, Type, Value};
 
 /// Which axes of the two operands of a product are paired.
 ///
@@ -199,6 +202,18 @@ impl OpDef for DotGeneral {
             });
             sum_of_products(self.dtype, pairs)
         })]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(contraction::jvp(self, rule, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(cotangents[0].map_or(smallvec![None, None], |ct| contraction::vjp(self, rule, ct)))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::dot_general(self, rule, batch))
     }
 
     fn share(&self) -> Share {

@@ -3,7 +3,10 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use smallvec::smallvec;
+
 use super::{Attr, Attrs, Binary, Domain, InferError, OpDef, Sample, Share, Types, check, sample};
+use crate::derive::{Batch, Derived, NoRule, Results, Rule};
 use crate::eval::eval;
 use crate::{DType, Form, Graph, Literal, ParameterInfo, Type, Value};
 
@@ -57,6 +60,18 @@ impl OpDef for Parameter {
 
     fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
         unreachable!("the caller of a graph gives its parameters their values")
+    }
+
+    fn jvp(&self, _rule: &mut Rule<'_>, _tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        unreachable!("no operand could be differentiated")
+    }
+
+    fn vjp(&self, _rule: &mut Rule<'_>, _cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(smallvec![])
+    }
+
+    fn vmap(&self, _rule: &mut Rule<'_>, _batch: Batch<'_>) -> Result<Results, NoRule> {
+        unreachable!("no operand could be batched")
     }
 
     fn share(&self) -> Share {
@@ -113,6 +128,18 @@ impl OpDef for Call {
     fn eval(&self, operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
         let arguments: Vec<Literal> = operands.iter().map(|&x| x.clone()).collect();
         eval(&self.graph, &arguments).expect("infer checked the arguments")
+    }
+
+    fn jvp(&self, _rule: &mut Rule<'_>, _tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        unreachable!("transformations inline calls first")
+    }
+
+    fn vjp(&self, _rule: &mut Rule<'_>, _cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        unreachable!("transformations inline calls first")
+    }
+
+    fn vmap(&self, _rule: &mut Rule<'_>, _batch: Batch<'_>) -> Result<Results, NoRule> {
+        unreachable!("transformations inline calls first")
     }
 
     fn share(&self) -> Share {

@@ -3,9 +3,12 @@
 //! Starts are rank-0 integers, one for each axis, and clamp to `[0, extent - size]`
 //! (C1 in `docs/numerics.md`).
 
+use smallvec::smallvec;
+
 use super::index::{Index, ravel, unravel};
 use super::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, check, sample};
-use crate::{DType, Form, Literal, Type};
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, batch, movement};
+use crate::{DType, Form, Literal, Type, Value};
 
 /// Takes a box of operand 0 at the starts given by operands 1...
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -113,6 +116,19 @@ impl OpDef for DynamicSlice {
         })]
     }
 
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(movement::same(self.clone(), rule, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(cotangents[0]
+            .map_or(smallvec![None; rule.operands.len()], |ct| movement::dynamic_slice(rule, ct)))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        batch::dynamic_slice(self, rule, batch)
+    }
+
     fn share(&self) -> Share {
         Share::Never
     }
@@ -184,6 +200,20 @@ impl OpDef for DynamicUpdateSlice {
                 .collect();
             inside.map_or(x.get(i), |at| update.get(ravel(&update.ty().shape, &at)))
         })]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(movement::same_of_all(*self, rule, tangents, 2))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(cotangents[0].map_or(smallvec![None; rule.operands.len()], |ct| {
+            movement::dynamic_update_slice(rule, ct)
+        }))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        batch::dynamic_update_slice(rule, batch)
     }
 
     fn share(&self) -> Share {

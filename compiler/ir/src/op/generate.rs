@@ -1,9 +1,12 @@
 //! Ops whose value follows from the index alone.
 
+use smallvec::smallvec;
+
 use super::index::unravel;
 use super::{Attr, Attrs, Domain, InferError, OpDef, Sample, Share, Types, attr, check, sample};
+use crate::derive::{Batch, Derived, NoRule, Results, Rule};
 use crate::form::Generate;
-use crate::{DType, Form, Literal, Scalar, Type};
+use crate::{DType, Form, Literal, Scalar, Type, Value};
 
 /// A literal. Equal only to a literal of the same bits.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -60,6 +63,18 @@ impl OpDef for Constant {
 
     fn eval(&self, _operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
         vec![self.value.clone()]
+    }
+
+    fn jvp(&self, _rule: &mut Rule<'_>, _tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        unreachable!("no operand could be differentiated")
+    }
+
+    fn vjp(&self, _rule: &mut Rule<'_>, _cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(smallvec![])
+    }
+
+    fn vmap(&self, _rule: &mut Rule<'_>, _batch: Batch<'_>) -> Result<Results, NoRule> {
+        unreachable!("no operand could be batched")
     }
 
     fn share(&self) -> Share {
@@ -134,6 +149,18 @@ impl OpDef for Iota {
             let index = unravel(&results[0].shape, i);
             Scalar::from_i128(self.ty.dtype, index[self.axis] as i128)
         })]
+    }
+
+    fn jvp(&self, _rule: &mut Rule<'_>, _tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        unreachable!("no operand could be differentiated")
+    }
+
+    fn vjp(&self, _rule: &mut Rule<'_>, _cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(smallvec![])
+    }
+
+    fn vmap(&self, _rule: &mut Rule<'_>, _batch: Batch<'_>) -> Result<Results, NoRule> {
+        unreachable!("no operand could be batched")
     }
 
     fn share(&self) -> Share {

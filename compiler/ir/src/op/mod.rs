@@ -33,7 +33,8 @@ pub use generate::{Constant, Iota};
 pub use movement::{Broadcast, Concatenate, Pad, Reshape, Reverse, Slice, Transpose};
 pub use reduce::{ArgKind, ArgReduce, Reduce, ReduceKind};
 
-use crate::{Form, Literal, Type};
+use crate::derive::{Batch, Derived, NoRule, Results, Rule};
+use crate::{Form, Literal, Type, Value};
 
 /// What every op defines.
 pub trait OpDef: Sized {
@@ -54,6 +55,26 @@ pub trait OpDef: Sized {
     /// The definition of the op: plain loops over elements, sharing no code with
     /// `lower` or any backend. Operands and results have the inferred types.
     fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal>;
+
+    /// The tangents of the results from those of the operands, of which one at least is
+    /// not zero.
+    ///
+    /// # Errors
+    /// If there is no such rule, with the reason.
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule>;
+
+    /// The cotangents of the operands from those of the results, of which one at least is
+    /// not zero.
+    ///
+    /// # Errors
+    /// If there is no such rule, with the reason.
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule>;
+
+    /// The op over a batch.
+    ///
+    /// # Errors
+    /// If there is no such rule, with the reason.
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule>;
 
     /// Whose buffer the result may take.
     fn share(&self) -> Share;
@@ -181,6 +202,42 @@ macro_rules! ops {
             /// See [`OpDef::eval`].
             pub fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
                 match self { $(Op::$name(op) => op.eval(operands, results),)* }
+            }
+
+            /// See [`OpDef::jvp`].
+            ///
+            /// # Errors
+            /// If there is no such rule.
+            pub fn jvp(
+                &self,
+                rule: &mut Rule<'_>,
+                tangents: &[Option<Value>],
+            ) -> Result<Derived, NoRule> {
+                match self { $(Op::$name(op) => op.jvp(rule, tangents),)* }
+            }
+
+            /// See [`OpDef::vjp`].
+            ///
+            /// # Errors
+            /// If there is no such rule.
+            pub fn vjp(
+                &self,
+                rule: &mut Rule<'_>,
+                cotangents: &[Option<Value>],
+            ) -> Result<Derived, NoRule> {
+                match self { $(Op::$name(op) => op.vjp(rule, cotangents),)* }
+            }
+
+            /// See [`OpDef::vmap`].
+            ///
+            /// # Errors
+            /// If there is no such rule.
+            pub fn vmap(
+                &self,
+                rule: &mut Rule<'_>,
+                batch: Batch<'_>,
+            ) -> Result<Results, NoRule> {
+                match self { $(Op::$name(op) => op.vmap(rule, batch),)* }
             }
 
             /// See [`OpDef::share`].

@@ -2,12 +2,15 @@
 
 use std::cmp::Ordering;
 
+use smallvec::smallvec;
+
 use super::accumulate::{Product, Sum};
 use super::elementwise::order::{compare, greater, is_nan, lesser};
 use super::index::{Index, ravel, unravel};
 use super::sample::TAILS;
 use super::{Attrs, Domain, InferError, Op, OpDef, Sample, Share, Types, attr, check, sample};
-use crate::{DType, Form, Literal, Scalar, Type};
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, batch, reduce};
+use crate::{DType, Form, Literal, Scalar, Type, Value};
 
 /// How a reduction combines elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -229,6 +232,18 @@ impl OpDef for Reduce {
         })]
     }
 
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(reduce::jvp(self, rule, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(cotangents[0].map_or(smallvec![None], |ct| reduce::vjp(self, rule, ct)))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, _batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::reduce(self, rule))
+    }
+
     fn share(&self) -> Share {
         Share::Never
     }
@@ -346,6 +361,18 @@ impl OpDef for ArgReduce {
             let position = self.kind.first(column(x, &[self.axis], &rest));
             Scalar::from_i128(self.dtype, position as i128)
         })]
+    }
+
+    fn jvp(&self, _rule: &mut Rule<'_>, _tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(smallvec![None])
+    }
+
+    fn vjp(&self, _rule: &mut Rule<'_>, _cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(smallvec![None])
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, _batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::arg_reduce(self, rule))
     }
 
     fn share(&self) -> Share {

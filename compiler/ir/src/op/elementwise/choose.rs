@@ -2,10 +2,19 @@
 
 use std::cmp::Ordering;
 
+use smallvec::smallvec;
+
 use super::order::{compare, greater, lesser};
+use crate::derive::{
+    Batch, Derived, NoRule, Results, Rule, batch,
+    elementwise::{
+        self,
+        Direction::{Back, Forward},
+    },
+};
 use crate::form::ScalarFn;
 use crate::op::{Attrs, Domain, InferError, Op, OpDef, Sample, Share, Types, check, sample};
-use crate::{DType, Form, Literal, Scalar, Type};
+use crate::{DType, Form, Literal, Scalar, Type, Value};
 
 /// A comparison of two elements of one type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -85,6 +94,18 @@ impl OpDef for Compare {
         })]
     }
 
+    fn jvp(&self, _rule: &mut Rule<'_>, _tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(smallvec![None])
+    }
+
+    fn vjp(&self, _rule: &mut Rule<'_>, _cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(smallvec![None, None])
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::elementwise(*self, rule, batch))
+    }
+
     fn share(&self) -> Share {
         Share::Elementwise
     }
@@ -143,6 +164,18 @@ impl OpDef for Select {
         })]
     }
 
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(elementwise::select(*self, rule, Forward, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(elementwise::select(*self, rule, Back, cotangents))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::elementwise(*self, rule, batch))
+    }
+
     fn share(&self) -> Share {
         Share::Elementwise
     }
@@ -190,6 +223,18 @@ impl OpDef for Clamp {
         vec![Literal::from_fn(results[0].clone(), |i| {
             lesser(greater(value.get(i), low.get(i)), high.get(i))
         })]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(elementwise::clamp(*self, rule, Forward, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(elementwise::clamp(*self, rule, Back, cotangents))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::elementwise(*self, rule, batch))
     }
 
     fn share(&self) -> Share {

@@ -1,9 +1,16 @@
 //! Conversion between element types.
 
+use crate::derive::{
+    Batch, Derived, NoRule, Results, Rule, batch,
+    elementwise::{
+        self,
+        Direction::{Back, Forward},
+    },
+};
 use crate::form::ScalarFn;
 use crate::op::sample::TAILS;
 use crate::op::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, attr, check, sample};
-use crate::{DType, Form, Literal, Scalar, Type};
+use crate::{DType, Form, Literal, Scalar, Type, Value};
 
 /// Converts elements to another type by the rules of `docs/numerics.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -39,6 +46,18 @@ impl OpDef for Convert {
                 None => Scalar::from_f64(self.to, x.as_f64()),
             }
         })]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(elementwise::convert(*self, rule, Forward, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(elementwise::convert(*self, rule, Back, cotangents))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::elementwise(*self, rule, batch))
     }
 
     fn share(&self) -> Share {

@@ -1,9 +1,16 @@
 //! Functions of one element.
 
 use super::erf::erf;
+use crate::derive::{
+    Batch, Derived, NoRule, Results, Rule, batch,
+    elementwise::{
+        self,
+        Direction::{Back, Forward},
+    },
+};
 use crate::form::ScalarFn;
 use crate::op::{Attrs, Domain, InferError, Op, OpDef, Sample, Share, Types, check, sample};
-use crate::{DType, Form, Literal, Scalar, Type};
+use crate::{DType, Form, Literal, Scalar, Type, Value};
 
 /// A function of one element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -173,6 +180,18 @@ impl OpDef for Unary {
 
     fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
         vec![Literal::from_fn(results[0].clone(), |i| self.apply(operands[0].get(i)))]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(elementwise::unary(*self, rule, Forward, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(elementwise::unary(*self, rule, Back, cotangents))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::elementwise(*self, rule, batch))
     }
 
     fn share(&self) -> Share {

@@ -1,9 +1,12 @@
 //! Views that keep every element: broadcast and reshape.
 
+use smallvec::smallvec;
+
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, batch, movement};
 use crate::form::View;
 use crate::op::index::{Index, ravel, unravel};
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, attr, check, sample};
-use crate::{DType, Form, Literal, Shape, Type};
+use crate::{DType, Form, Literal, Shape, Type, Value};
 
 /// Repeats the operand: operand axis `k` becomes result axis `axes[k]`, and an
 /// operand axis of extent 1 stretches. JAX: `broadcast_in_dim`.
@@ -66,6 +69,19 @@ impl OpDef for Broadcast {
                 .collect();
             x.get(ravel(&x.ty().shape, &from))
         })]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(movement::same(self.clone(), rule, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(cotangents[0]
+            .map_or(smallvec![None; rule.operands.len()], |ct| movement::broadcast(self, rule, ct)))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::broadcast(self, rule, batch))
     }
 
     fn share(&self) -> Share {
@@ -140,6 +156,19 @@ impl OpDef for Reshape {
 
     fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
         vec![operands[0].reshaped(results[0].shape.clone())]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(movement::same(self.clone(), rule, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(cotangents[0]
+            .map_or(smallvec![None; rule.operands.len()], |ct| movement::reshape(rule, ct)))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::reshape(self, rule, batch))
     }
 
     fn share(&self) -> Share {

@@ -1,9 +1,12 @@
 //! Operands one after the other.
 
+use smallvec::smallvec;
+
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, batch, movement};
 use crate::form::View;
 use crate::op::index::{ravel, unravel};
 use crate::op::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, check};
-use crate::{DType, Form, Literal, Type};
+use crate::{DType, Form, Literal, Type, Value};
 
 /// Joins one or more operands along an axis.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -64,6 +67,20 @@ impl OpDef for Concatenate {
             }
             unreachable!("the operands make up the result")
         })]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(movement::same_of_all(self.clone(), rule, tangents, tangents.len()))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(cotangents[0].map_or(smallvec![None; rule.operands.len()], |ct| {
+            movement::concatenate(self, rule, ct)
+        }))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::concatenate(self, rule, batch))
     }
 
     fn share(&self) -> Share {

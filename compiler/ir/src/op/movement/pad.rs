@@ -1,9 +1,12 @@
 //! An operand spread out in a field of one value.
 
+use smallvec::smallvec;
+
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, batch, movement};
 use crate::form::View;
 use crate::op::index::{Index, ravel, unravel};
 use crate::op::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, check, sample};
-use crate::{DType, Form, Literal, Type};
+use crate::{DType, Form, Literal, Type, Value};
 
 /// Surrounds operand 0 with operand 1, a scalar, and puts `interior` of it between
 /// neighbours. Negative `low` and `high` cut. JAX: `lax.pad`.
@@ -87,6 +90,18 @@ impl OpDef for Pad {
                 (0..index.len()).map(|axis| self.source(axis, index[axis], x.ty())).collect();
             from.map_or(value.get(0), |from| x.get(ravel(&x.ty().shape, &from)))
         })]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(movement::same_of_all(self.clone(), rule, tangents, 2))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(cotangents[0].map_or(smallvec![None, None], |ct| movement::pad(self, rule, ct)))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::pad(self, rule, batch))
     }
 
     fn share(&self) -> Share {

@@ -1,9 +1,12 @@
 //! Views that reorder elements: transpose and reverse.
 
+use smallvec::smallvec;
+
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, batch, movement};
 use crate::form::View;
 use crate::op::index::{ravel, unravel};
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check, sample};
-use crate::{DType, Form, Literal, Type};
+use crate::{DType, Form, Literal, Type, Value};
 
 /// Permutes axes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -57,6 +60,19 @@ impl OpDef for Transpose {
             }
             x.get(ravel(&x.ty().shape, &from))
         })]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(movement::same(self.clone(), rule, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(cotangents[0]
+            .map_or(smallvec![None; rule.operands.len()], |ct| movement::transpose(self, rule, ct)))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, _batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::transpose(self, rule))
     }
 
     fn share(&self) -> Share {
@@ -132,6 +148,19 @@ impl OpDef for Reverse {
             }
             x.get(ravel(&x.ty().shape, &index))
         })]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(movement::same(self.clone(), rule, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(cotangents[0]
+            .map_or(smallvec![None; rule.operands.len()], |ct| movement::reverse(self, rule, ct)))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, _batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::reverse(self, rule))
     }
 
     fn share(&self) -> Share {

@@ -1,9 +1,12 @@
 //! A strided box of the operand.
 
+use smallvec::smallvec;
+
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, batch, movement};
 use crate::form::View;
 use crate::op::index::{ravel, unravel};
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check, sample};
-use crate::{DType, Form, Literal, Type};
+use crate::{DType, Form, Literal, Type, Value};
 
 /// Takes a strided box: indices `start`, `start + stride`, … below `limit`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -68,6 +71,19 @@ impl OpDef for Slice {
             }
             x.get(ravel(&x.ty().shape, &index))
         })]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(movement::same(self.clone(), rule, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(cotangents[0]
+            .map_or(smallvec![None; rule.operands.len()], |ct| movement::slice(self, rule, ct)))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::slice(self, rule, batch))
     }
 
     fn share(&self) -> Share {

@@ -1,0 +1,225 @@
+//! Derivatives of elementwise functions.
+//!
+//! For `y = f(x0, x1, ..)` a rule names the partial derivatives once, as what a tangent or
+//! cotangent `t` of an operand is multiplied by; the two directions follow, since both
+//! multiply. Ties and kinks are those of JAX: `min` and `max` give half to each of two
+//! equals, `abs` has derivative 1 at 0, `clamp` has 0 at its bounds.
+
+use smallvec::smallvec;
+
+use super::{Derived, Rule};
+use crate::Value;
+use crate::op::{Binary, Clamp, Compare, Convert, Select, Unary};
+
+/// Whether a rule goes forwards, from operands to the result, or back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forward,
+    Back,
+}
+
+/// Applies `partial`, which takes an operand's number and what flows through it, to what
+/// flows: tangents of the operands, or the result's cotangent to each operand.
+fn chain(
+    rule: &mut Rule<'_>,
+    direction: Direction,
+    flowing: &[Option<Value>],
+    partial: impl Fn(&mut Rule<'_>, usize, Value) -> Option<Value>,
+) -> Derived {
+    match direction {
+        Direction::Forward => {
+            let mut sum = None;
+            for (i, &tangent) in flowing.iter().enumerate() {
+                let part = tangent.and_then(|t| partial(rule, i, t));
+                sum = rule.plus(sum, part);
+            }
+            smallvec![sum]
+        }
+        Direction::Back => {
+            let flows = |rule: &Rule<'_>, i: usize| rule.differentiable(rule.operands[i]);
+            (0..rule.operands.len())
+                .map(|i| flowing[0].filter(|_| flows(rule, i)).and_then(|t| partial(rule, i, t)))
+                .collect()
+        }
+    }
+}
+
+pub(crate) fn unary(
+    op: Unary,
+    rule: &mut Rule<'_>,
+    direction: Direction,
+    flowing: &[Option<Value>],
+) -> Derived {
+    let (x, y) = (rule.operands[0], rule.results[0]);
+    chain(rule, direction, flowing, |r, _, t| {
+        Some(match op {
+            Unary::Neg => r.neg(t),
+            Unary::Abs => {
+                let up = r.compare_number(Compare::Ge, x, 0.0);
+                let down = r.neg(t);
+                r.select(up, t, down)
+            }
+            Unary::Exp => r.mul(t, y),
+            Unary::Log => r.div(t, x),
+            Unary::Sqrt => {
+                let half = r.number(0.5, y);
+                let slope = r.div(half, y);
+                r.mul(t, slope)
+            }
+            Unary::Rsqrt => {
+                let quotient = r.div(y, x);
+                let slope = r.scale(quotient, -0.5);
+                r.mul(t, slope)
+            }
+            // 1 - y² as (1 + y)(1 - y), which keeps its digits where y is near ±1.
+            Unary::Tanh => {
+                let more = r.mul(t, y);
+                let more = r.binary(Binary::Add, t, more);
+                let less = r.from_number(1.0, y);
+                r.mul(more, less)
+            }
+            Unary::Sin => {
+                let slope = r.unary(Unary::Cos, x);
+                r.mul(t, slope)
+            }
+            Unary::Cos => {
+                let sine = r.unary(Unary::Sin, x);
+                let slope = r.neg(sine);
+                r.mul(t, slope)
+            }
+            Unary::Erf => {
+                let square = r.mul(x, x);
+                let exponent = r.neg(square);
+                let bell = r.unary(Unary::Exp, exponent);
+                let slope = r.scale(bell, std::f64::consts::FRAC_2_SQRT_PI);
+                r.mul(t, slope)
+            }
+            // Steps: flat wherever they have a derivative. Bits and tests have none.
+            Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round => return None,
+            Unary::Not | Unary::IsFinite => return None,
+        })
+    })
+}
+
+pub(crate) fn binary(
+    op: Binary,
+    rule: &mut Rule<'_>,
+    direction: Direction,
+    flowing: &[Option<Value>],
+) -> Derived {
+    let (a, b, y) = (rule.operands[0], rule.operands[1], rule.results[0]);
+    chain(rule, direction, flowing, |r, i, t| {
+        Some(match (op, i) {
+            (Binary::Add, _) | (Binary::Sub, 0) => t,
+            (Binary::Sub, _) => r.neg(t),
+            (Binary::Mul, 0) => r.mul(t, b),
+            (Binary::Mul, _) => r.mul(a, t),
+            (Binary::Div, 0) => r.div(t, b),
+            (Binary::Div, _) => {
+                let part = r.mul(t, y);
+                let part = r.div(part, b);
+                r.neg(part)
+            }
+            (Binary::Rem, 0) => t,
+            // a rem b = a - trunc(a / b) b. The difference of a and the result is exact.
+            (Binary::Rem, _) => {
+                let multiple = r.sub(y, a);
+                let quotient = r.div(multiple, b);
+                let count = r.unary(Unary::Round, quotient);
+                r.mul(t, count)
+            }
+            (Binary::Pow, 0) => {
+                let less = r.minus(b, 1.0);
+                let power = r.binary(Binary::Pow, a, less);
+                let slope = r.mul(b, power);
+                // x to the 0 is 1 everywhere, at 0 too, where the formula is 0 · ∞.
+                let constant = r.compare_number(Compare::Eq, b, 0.0);
+                let zero = r.zeros(slope);
+                let slope = r.select(constant, zero, slope);
+                r.mul(t, slope)
+            }
+            (Binary::Pow, _) => {
+                let log = r.unary(Unary::Log, a);
+                let slope = r.mul(log, y);
+                // 0 to a positive power is 0 for all powers nearby.
+                let at_zero = r.compare_number(Compare::Eq, a, 0.0);
+                let positive = r.compare_number(Compare::Gt, b, 0.0);
+                let flat = r.binary(Binary::And, at_zero, positive);
+                let zero = r.zeros(slope);
+                let slope = r.select(flat, zero, slope);
+                r.mul(t, slope)
+            }
+            (Binary::Min | Binary::Max, i) => {
+                let (mine, other) = if i == 0 { (a, b) } else { (b, a) };
+                let wins = if op == Binary::Min { Compare::Lt } else { Compare::Gt };
+                let wins = r.compare(wins, mine, other);
+                let ties = r.compare(Compare::Eq, mine, other);
+                let half = r.scale(t, 0.5);
+                let rest = r.select_or_zero(ties, half);
+                r.select(wins, t, rest)
+            }
+            (Binary::And | Binary::Or | Binary::Xor, _) => return None,
+            (Binary::ShiftLeft | Binary::ShiftRightLogical | Binary::ShiftRightArithmetic, _) => {
+                return None;
+            }
+        })
+    })
+}
+
+pub(crate) fn select(
+    _: Select,
+    rule: &mut Rule<'_>,
+    direction: Direction,
+    flowing: &[Option<Value>],
+) -> Derived {
+    let chooser = rule.operands[0];
+    chain(rule, direction, flowing, |r, i, t| match i {
+        0 => None,
+        1 => Some(r.select_or_zero(chooser, t)),
+        _ => {
+            let zeros = r.zeros(t);
+            Some(r.select(chooser, zeros, t))
+        }
+    })
+}
+
+pub(crate) fn clamp(
+    _: Clamp,
+    rule: &mut Rule<'_>,
+    direction: Direction,
+    flowing: &[Option<Value>],
+) -> Derived {
+    let [low, x, high] = rule.operands[..] else { unreachable!("clamp has three operands") };
+    chain(rule, direction, flowing, |r, i, t| {
+        let through = match i {
+            0 => {
+                let above = r.compare(Compare::Gt, low, x);
+                let below = r.compare(Compare::Lt, low, high);
+                r.binary(Binary::And, above, below)
+            }
+            1 => {
+                let above = r.compare(Compare::Gt, x, low);
+                let below = r.compare(Compare::Lt, x, high);
+                r.binary(Binary::And, above, below)
+            }
+            // The upper bound is applied last: it wins over a lower bound above it.
+            _ => {
+                let raised = r.binary(Binary::Max, low, x);
+                r.compare(Compare::Lt, high, raised)
+            }
+        };
+        Some(r.select_or_zero(through, t))
+    })
+}
+
+pub(crate) fn convert(
+    op: Convert,
+    rule: &mut Rule<'_>,
+    direction: Direction,
+    flowing: &[Option<Value>],
+) -> Derived {
+    let (x, y) = (rule.operands[0], rule.results[0]);
+    let like = if direction == Direction::Forward { y } else { x };
+    let smooth = op.to.is_float();
+    chain(rule, direction, flowing, |r, _, t| smooth.then(|| r.convert_like(t, like)))
+}

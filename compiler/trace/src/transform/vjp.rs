@@ -1,0 +1,89 @@
+//! Reverse mode.
+
+use hashbrown::HashMap;
+use kiln_ir::derive::Rule;
+use kiln_ir::op::Binary;
+use kiln_ir::{Graph, ParameterInfo, Value};
+use smallvec::SmallVec;
+
+use super::jvp::{derived_name, zeros};
+use super::{dependent, no_rule};
+use crate::Error;
+
+/// The graph together with what a cotangent of its outputs is for some parameters.
+///
+/// Parameters: those of `graph`, then a cotangent for each output that `seeded` marks.
+/// Outputs: those of `graph`, then a cotangent for each parameter that `active` marks. What
+/// is marked must be floats. A value that is read in several places gets the sum of what
+/// comes back, the last reader first.
+///
+/// # Errors
+/// If an op on the way has no rule.
+pub fn vjp(graph: &Graph, active: &[bool], seeded: &[bool]) -> Result<Graph, Error> {
+    let mut joint = kiln_ir::inline(graph);
+    let outputs = joint.outputs().to_vec();
+    let sources: Vec<Value> =
+        joint.parameters().zip(active).filter(|(_, active)| **active).map(|(p, _)| p).collect();
+    let order = joint.order();
+    let dependent = dependent(&joint, &order, &sources);
+    let mut back = Cotangents { sums: HashMap::new() };
+    for (i, &output) in outputs.iter().enumerate() {
+        let ty = joint.ty(output).clone();
+        if seeded[i] {
+            let name = match joint.output_name(i) {
+                "" => String::new(),
+                name => format!("ct_{name}"),
+            };
+            let cotangent = joint.add_parameter(ty, ParameterInfo { name, donated: false });
+            if dependent.contains(&output) {
+                back.add(&mut joint, output, cotangent);
+            }
+        }
+    }
+    for node in order.into_iter().rev() {
+        let results: SmallVec<[Value; 1]> = joint.results(node).collect();
+        let given: SmallVec<[Option<Value>; 3]> = results.iter().map(|v| back.get(*v)).collect();
+        if joint.parameter_index(node).is_some() || given.iter().all(Option::is_none) {
+            continue;
+        }
+        let operands = joint.operands(node);
+        let (op, source) = (joint.op(node).clone(), joint.source(node).cloned());
+        let derived = op.vjp(&mut Rule::new(&mut joint, source, &operands, &results), &given);
+        let derived = derived.map_err(|e| no_rule(&joint, node, e))?;
+        debug_assert_eq!(derived.len(), operands.len(), "{}: one for each operand", op.name());
+        for (operand, cotangent) in operands.into_iter().zip(derived) {
+            if let Some(cotangent) = cotangent.filter(|_| dependent.contains(&operand)) {
+                debug_assert_eq!(joint.ty(cotangent), joint.ty(operand), "of {}", op.name());
+                back.add(&mut joint, operand, cotangent);
+            }
+        }
+    }
+    for source in sources {
+        let name = derived_name(&joint, source);
+        let cotangent = back.get(source).unwrap_or_else(|| zeros(&mut joint, source));
+        joint.add_output(cotangent, name);
+    }
+    Ok(joint)
+}
+
+/// What has come back to each value so far.
+struct Cotangents {
+    sums: HashMap<Value, Value>,
+}
+
+impl Cotangents {
+    fn get(&self, value: Value) -> Option<Value> {
+        self.sums.get(&value).copied()
+    }
+
+    fn add(&mut self, graph: &mut Graph, value: Value, part: Value) {
+        let sum = match self.get(value) {
+            None => part,
+            Some(before) => {
+                let source = graph.source(part.node).cloned();
+                graph.add1(Binary::Add, &[before, part], source).expect("of one type")
+            }
+        };
+        self.sums.insert(value, sum);
+    }
+}

@@ -1,0 +1,219 @@
+//! The rules of every op, over every sample of the op.
+//!
+//! | property | of |
+//! |---|---|
+//! | forward mode is the limit of differences | ops on `f64` |
+//! | reverse mode is forward mode the other way: `⟨ȳ, J ẋ⟩ = ⟨Jᵀ ȳ, ẋ⟩` | ops on `f64` |
+//! | what a transformation makes is a valid graph of the right types | all |
+//! | a batch is the entries one by one, to the bit | all, for every choice of batched operands |
+//!
+//! The interpreter computes both sides. An op without a rule must say why, and is named here.
+
+use kiln_ir::op::Sample;
+use kiln_ir::{DType, Graph, Literal, Op, ParameterInfo, Scalar, Type, Value, eval, verify};
+use kiln_trace::transform::{jvp, vjp, vmap};
+
+/// Ops that have no rule, with the transformation: each for a reason that its error gives.
+const WITHOUT: &[(&str, &str)] = &[("dynamic_slice", "vmap"), ("dynamic_update_slice", "vmap")];
+
+/// A small generator of words (SplitMix64): the same for every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn float(&mut self, low: f64, high: f64) -> f64 {
+        low + (self.next() >> 11) as f64 / (1u64 << 53) as f64 * (high - low)
+    }
+
+    /// Floats where the op is smooth; small integers, which may be indices.
+    fn literal(&mut self, ty: &Type, (low, high): (f64, f64)) -> Literal {
+        Literal::from_fn(ty.clone(), |_| match ty.dtype {
+            DType::Bool => Scalar::bool(self.next() & 1 == 1),
+            dtype if dtype.is_float() => Scalar::from_f64(dtype, self.float(low, high)),
+            dtype => Scalar::from_i128(dtype, (self.next() % 3) as i128),
+        })
+    }
+}
+
+/// An interval in which the op is smooth.
+fn smooth(op: &Op) -> (f64, f64) {
+    match op.name() {
+        "acosh" => (1.2, 2.5),
+        _ => (0.3, 0.9),
+    }
+}
+
+/// The op as a graph.
+fn graph(sample: &Sample) -> Graph {
+    let mut graph = Graph::new(sample.op.name());
+    let parameter = |ty: &Type| graph.add_parameter(ty.clone(), ParameterInfo::default());
+    let operands: Vec<Value> = sample.operands.iter().map(parameter).collect();
+    let node = graph.add(sample.op.clone(), &operands, None).expect("samples are accepted");
+    for result in graph.results(node).collect::<Vec<_>>() {
+        graph.add_output(result, "");
+    }
+    graph
+}
+
+fn is_float(ty: &Type) -> bool {
+    ty.dtype.is_float()
+}
+
+/// Samples of every op that can be told apart quickly.
+fn samples() -> impl Iterator<Item = Sample> {
+    let all = Op::samples().into_iter().flat_map(|(_, samples)| samples);
+    all.filter(|s| s.operands.iter().all(|ty| ty.elements() <= 700))
+}
+
+/// The sample with doubles for singles, where the op takes them: differences of doubles
+/// tell a right derivative from a wrong one.
+fn doubled(mut sample: Sample) -> Sample {
+    let double =
+        |ty: &Type| if ty.dtype == DType::F32 { ty.with_dtype(DType::F64) } else { ty.clone() };
+    let operands: Vec<Type> = sample.operands.iter().map(double).collect();
+    if sample.op.infer(&operands.iter().collect::<Vec<_>>()).is_ok() {
+        sample.operands = operands;
+    }
+    sample
+}
+
+fn excused(sample: &Sample, transformation: &str) -> bool {
+    WITHOUT.contains(&(sample.op.name(), transformation))
+}
+
+/// The sum of the products of all elements, in order.
+fn inner(a: &[Literal], b: &[Literal]) -> f64 {
+    let pairs = a.iter().zip(b).flat_map(|(a, b)| a.iter().zip(b.iter()));
+    pairs.map(|(a, b)| a.as_f64() * b.as_f64()).sum()
+}
+
+fn close(a: f64, b: f64, tolerance: f64) -> bool {
+    (a - b).abs() <= tolerance * (1.0 + a.abs().max(b.abs()))
+}
+
+#[test]
+fn derivatives_are_limits_and_each_others_transpose() {
+    let mut checked = 0;
+    for (seed, sample) in samples().chain(samples().map(doubled)).enumerate() {
+        let name = sample.op.name();
+        let graph = graph(&sample);
+        let active: Vec<bool> = sample.operands.iter().map(is_float).collect();
+        let outputs: Vec<Type> = graph.outputs().iter().map(|&v| graph.ty(v).clone()).collect();
+        let seeded: Vec<bool> = outputs.iter().map(is_float).collect();
+        if !active.contains(&true) || excused(&sample, "jvp") {
+            continue;
+        }
+        let forward = jvp(&graph, &active).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let back = vjp(&graph, &active, &seeded).unwrap_or_else(|e| panic!("{name}: {e}"));
+        verify(&forward).unwrap_or_else(|e| panic!("{name}: {e}"));
+        verify(&back).unwrap_or_else(|e| panic!("{name}: {e}"));
+
+        let doubles = |ty: &Type| !is_float(ty) || ty.dtype == DType::F64;
+        if !sample.operands.iter().chain(&outputs).all(doubles) {
+            continue;
+        }
+        let mut random = Random(seed as u64);
+        let x: Vec<Literal> =
+            sample.operands.iter().map(|ty| random.literal(ty, smooth(&sample.op))).collect();
+        let of = |types: &[Type], random: &mut Random| -> Vec<Literal> {
+            let floats = types.iter().filter(|ty| is_float(ty));
+            floats.map(|ty| random.literal(ty, (-1.0, 1.0))).collect()
+        };
+        let tangents = of(&sample.operands, &mut random);
+        let cotangents = of(&outputs, &mut random);
+
+        let along = |step: f64| -> Vec<Literal> {
+            let mut tangents = tangents.iter();
+            let moved = x.iter().map(|x| match x.ty().dtype.is_float() {
+                false => x.clone(),
+                true => {
+                    let t = tangents.next().expect("a tangent for each float");
+                    Literal::from_fn(x.ty().clone(), |i| {
+                        Scalar::from_f64(DType::F64, x.get(i).as_f64() + step * t.get(i).as_f64())
+                    })
+                }
+            });
+            let y = eval(&graph, &moved.collect::<Vec<_>>()).expect("arguments fit");
+            y.into_iter().filter(|y| is_float(y.ty())).collect()
+        };
+        let step = 1e-6;
+        let (after, before) = (along(step), along(-step));
+        let given: Vec<Literal> = x.iter().cloned().chain(tangents.iter().cloned()).collect();
+        let mut y = eval(&forward, &given).expect("arguments fit");
+        let dy = y.split_off(outputs.len());
+        for ((a, b), dy) in after.iter().zip(&before).zip(&dy) {
+            for ((a, b), dy) in a.iter().zip(b.iter()).zip(dy.iter()) {
+                let difference = (a.as_f64() - b.as_f64()) / (2.0 * step);
+                let dy = dy.as_f64();
+                assert!(close(difference, dy, 1e-6), "{sample:?}: {dy}, differences {difference}");
+            }
+        }
+
+        let given: Vec<Literal> = x.into_iter().chain(cotangents.iter().cloned()).collect();
+        let mut y = eval(&back, &given).expect("arguments fit");
+        let dx = y.split_off(outputs.len());
+        let (there, here) = (inner(&cotangents, &dy), inner(&dx, &tangents));
+        assert!(close(there, here, 1e-9), "{sample:?}: forward {there}, back {here}");
+        checked += 1;
+    }
+    assert!(checked > 150, "{checked} samples on f64");
+}
+
+#[test]
+fn a_batch_is_its_entries() {
+    const SIZE: usize = 3;
+    for (seed, sample) in samples().enumerate() {
+        let (name, operands) = (sample.op.name(), &sample.operands);
+        if operands.is_empty() || excused(&sample, "vmap") {
+            continue;
+        }
+        let graph = graph(&sample);
+        let mut random = Random(seed as u64);
+        let whole = |ty: &Type| {
+            let shape: Vec<usize> = [SIZE].into_iter().chain(ty.shape.iter().copied()).collect();
+            ty.with_shape(shape)
+        };
+        // Each alone, all, and the first and last; operands may be many.
+        let count = operands.len();
+        let masks = (0..count)
+            .map(|k| (0..count).map(|i| i == k).collect())
+            .chain([vec![true; count], (0..count).map(|i| i == 0 || i + 1 == count).collect()]);
+        for batched in masks.take(6) {
+            let batched: Vec<bool> = batched;
+            let over = vmap(&graph, &batched, SIZE).unwrap_or_else(|e| panic!("{name}: {e}"));
+            verify(&over).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let arguments: Vec<Literal> = operands
+                .iter()
+                .zip(&batched)
+                .map(|(ty, &batched)| {
+                    let ty = if batched { whole(ty) } else { ty.clone() };
+                    random.literal(&ty, smooth(&sample.op))
+                })
+                .collect();
+            let got = eval(&over, &arguments).expect("arguments fit");
+            for entry in 0..SIZE {
+                let one: Vec<Literal> = arguments
+                    .iter()
+                    .zip(operands.iter().zip(&batched))
+                    .map(|(x, (ty, &batched))| {
+                        let first = if batched { entry * ty.elements() } else { 0 };
+                        Literal::from_fn(ty.clone(), |i| x.get(first + i))
+                    })
+                    .collect();
+                let want = eval(&graph, &one).expect("arguments fit");
+                for (want, got) in want.iter().zip(&got) {
+                    let first = entry * want.ty().elements();
+                    let part = Literal::from_fn(want.ty().clone(), |i| got.get(first + i));
+                    assert_eq!(*want, part, "entry {entry} of {sample:?}, batched {batched:?}");
+                }
+            }
+        }
+    }
+}
