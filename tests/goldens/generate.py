@@ -603,6 +603,162 @@ def dynamic():
     return golden
 
 
+def combine(kind, dtype, old, new):
+    """The bits of an element after an update."""
+    if kind == "set":
+        return new
+    a, b = decode(dtype, old), decode(dtype, new)
+    if kind in ("and", "or", "xor"):
+        return {"and": old & new, "or": old | new, "xor": old ^ new}[kind]
+    if dtype not in FLOATS:
+        values = {"add": a + b, "mul": a * b, "min": min(a, b), "max": max(a, b)}
+        return encode_integer(dtype, values[kind])
+    if kind in ("min", "max"):
+        return encode_float(dtype, extreme(kind, a, b))
+    word = NUMPY_FLOAT[dtype]
+    both = word(a) + word(b) if kind == "add" else word(a) * word(b)
+    return encode_float(dtype, float(both))
+
+
+class Windows:
+    """The windows of a gather or scatter: where each element of its result lies."""
+
+    def __init__(self, shape, indices, sizes, dims):
+        self.shape, self.sizes = shape, sizes
+        offset, collapsed = dims["offset_dims"], dims["collapsed_slice_dims"]
+        batching = dims.get("operand_batching_dims", [])
+        of = dims.get("start_indices_batching_dims", [])
+        index_map, vector = dims["start_index_map"], dims["index_vector_dim"]
+        window = [a for a in range(len(shape)) if a not in collapsed + batching]
+        values = np.array(indices.values(), dtype=object).reshape(indices.bits.shape)
+        extents = [n for a, n in enumerate(indices.bits.shape) if a != vector]
+        rank = len(extents) + len(offset)
+        positions = [a for a in range(rank) if a not in offset]
+        self.result = [0] * rank
+        for a, n in zip(offset + positions, [sizes[a] for a in window] + extents):
+            self.result[a] = n
+        # Of each position: its place in the result, and where its window starts.
+        self.starts = []
+        for position in np.ndindex(*extents):
+            start = [0] * len(shape)
+            for k, a in enumerate(index_map):
+                at = list(position)
+                if vector < indices.bits.ndim:
+                    at.insert(vector, k)
+                start[a] = int(values[tuple(at)])
+            for a, b in zip(batching, of):
+                start[a] = position[b - (b > vector)]
+            self.starts.append((position, start))
+        self.window, self.offset, self.positions = window, offset, positions
+
+    def elements(self):
+        """Index in the result, index in the operand after clipping, whether in range."""
+        room = [n - m for n, m in zip(self.shape, self.sizes)]
+        for position, start in self.starts:
+            inside = all(0 <= s <= r for s, r in zip(start, room))
+            clipped = [min(max(s, 0), r) for s, r in zip(start, room)]
+            for place in np.ndindex(*[self.sizes[a] for a in self.window]):
+                at, into = list(clipped), [0] * len(self.result)
+                for a, i in zip(self.window, place):
+                    at[a] += i
+                for a, i in zip(self.offset + self.positions, place + position):
+                    into[a] = i
+                yield tuple(into), tuple(at), inside
+
+
+def as_scatter(dims):
+    """The dimension numbers of a scatter as they are called there."""
+    names = {
+        "offset_dims": "update_window_dims",
+        "collapsed_slice_dims": "inserted_window_dims",
+        "start_indices_batching_dims": "scatter_indices_batching_dims",
+        "start_index_map": "scatter_dims_to_operand_dims",
+    }
+    return {names.get(k, k): v for k, v in dims.items()}
+
+
+def indexed():
+    golden = Golden("Windows at indices.")
+
+    def dims(offset, collapsed, index_map, vector, batching=([], [])):
+        operand, of = batching
+        batched = dict(operand_batching_dims=operand, start_indices_batching_dims=of)
+        return dict(
+            offset_dims=offset,
+            collapsed_slice_dims=collapsed,
+            **(batched if operand else {}),
+            start_index_map=index_map,
+            index_vector_dim=vector,
+        )
+
+    rows = ((4, 3), (6,), [1, 3], dims([1], [0], [0], 1))
+    others = [
+        ((5,), (3, 3), [1], dims([], [0], [0], 2)),
+        ((4, 2), (1, 3, 1), [1, 2], dims([2], [0], [0], 2)),
+        ((3, 4), (7, 2), [1, 1], dims([], [0, 1], [0, 1], 1)),
+        ((3, 4), (2, 7), [1, 1], dims([], [0, 1], [1, 0], 0)),
+        ((7,), (5,), [3], dims([1], [], [0], 1)),
+        ((4, 5), (4, 2), [2, 3], dims([0, 1], [], [0, 1], 1)),
+        ((3, 2, 2), (4,), [3, 1, 2], dims([0, 2], [1], [1], 1)),
+        ((2, 5, 2), (2, 3), [1, 1, 2], dims([2], [1], [1], 2, ([0], [0]))),
+        ((4, 3), (5, 3), [1, 1], dims([], [0], [0], 2, ([1], [1]))),
+        ((3, 2), (0,), [1, 2], dims([1], [0], [0], 1)),
+    ]
+
+    def cases(dtype, index, pattern, kinds, seed):
+        shape, at, sizes, numbers = pattern
+        random = Random(seed)
+        x = random.tensor(dtype, shape)
+        near = [random.word() % 8 - (1 if index in SIGNED else 0) for _ in range(math.prod(at))]
+        if near:
+            near[-1] = greatest(index)
+            near[0] = least(index)
+        indices = Tensor.of(index, near, at)
+        windows = Windows(shape, indices, sizes, numbers)
+        fill = random.tensor(dtype, ())
+        for mode in ("clip", "fill"):
+            result = np.zeros(windows.result, dtype=x.bits.dtype)
+            for into, element, inside in windows.elements():
+                result[into] = x.bits[element] if inside or mode == "clip" else fill.bits
+            if pattern is rows and index not in ("u64",):
+                exact = np.array(indices.values(), dtype="i8")
+                if mode == "clip" and (np.take(x.bits, exact, 0, mode="clip") != result).any():
+                    sys.exit(f"gather {dtype}: numpy takes something else")
+            operands = [x, indices] + ([fill] if mode == "fill" else [])
+            attributes = dict(numbers, slice_sizes=sizes, mode=mode)
+            golden.case("gather", operands, Tensor(dtype, result), **attributes)
+        updates = random.tensor(dtype, windows.result)
+        for kind, mode in product(kinds, ("drop", "clip")):
+            result = x.bits.copy()
+            for of, element, inside in windows.elements():
+                if inside or mode == "clip":
+                    old, new = int(result[element]), int(updates.bits[of])
+                    result[element] = combine(kind, dtype, old, new)
+            op = "scatter" if kind == "set" else f"scatter_{kind}"
+            attributes = dict(as_scatter(numbers), mode=mode)
+            golden.case(op, [x, indices, updates], Tensor(dtype, result), **attributes)
+
+    for seed, dtype in enumerate(ALL):
+        kinds = ["set"]
+        if dtype not in ("f16", "bf16"):
+            kinds += ["min", "max"]
+            kinds += ["add", "mul"] if dtype != "bool" else []
+            kinds += ["and", "or", "xor"] if dtype not in FLOATS else []
+        cases(dtype, INTEGERS[seed % len(INTEGERS)], rows, kinds, seed)
+    for seed, pattern in enumerate(others):
+        cases("f32", INTEGERS[seed % len(INTEGERS)], pattern, ["set", "add"], 100 + seed)
+    # numpy's own words for the usual ones.
+    x, at = Random(1).tensor("f32", (4, 3)), [3, 0, 3, 1]
+    for ours, numpys in [("add", np.add), ("mul", np.multiply), ("min", np.minimum)]:
+        v = Random(2).tensor("f32", (4, 3))
+        theirs = x.floats().copy()
+        numpys.at(theirs, at, v.floats())
+        attributes = dict(as_scatter(rows[3]), mode="drop")
+        indices = Tensor.of("i32", at)
+        golden.case(f"scatter_{ours}", [x, indices, v], from_numpy("f32", theirs), **attributes)
+    return golden
+
+
 def columns(x, axes):
     """The shape of a reduction's result, and for each element what it combines."""
     kept = [a for a in range(x.bits.ndim) if a not in axes]
@@ -703,7 +859,7 @@ def contraction():
 
 
 FAMILIES = [
-    unary, binary, choose, convert, generate, movement, dynamic, reduce, contraction,
+    unary, binary, choose, convert, generate, movement, dynamic, indexed, reduce, contraction,
 ]  # fmt: skip
 
 

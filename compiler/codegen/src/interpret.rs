@@ -8,19 +8,19 @@
 //! broken, since that is a fault of lowering:
 //!
 //! - loads and stores stay inside their arguments;
-//! - no element of an argument is stored twice, and, for loops, none is loaded
+//! - no element of an argument is stored twice, but by scatters of one point, and, for loops, none is loaded
 //!   after it was stored ([`run_shared`] makes two arguments one buffer, so this is
 //!   where the rule on shared buffers is checked);
 //! - slots and kept rows are filled before they are read.
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use kiln_ir::op::{ArgKind, Compare, ReduceKind};
 use kiln_ir::{DType, Scalar};
 
 use crate::kernel::expr::{BinaryOp, UnaryOp};
 use crate::kernel::{
-    Axis, Body, Combine, Contraction, Expr, ExprId, Exprs, Index, Kernel, Loops, Reduction, Stage,
-    Term,
+    Axis, Body, Combine, Contraction, Expr, ExprId, Exprs, Index, Kernel, Loops, Reduction,
+    Scatter, Stage, Term,
 };
 
 /// Dense elements of one type.
@@ -72,7 +72,8 @@ pub fn run_shared(kernel: &Kernel, buffers: &mut [Buffer], which: &[usize]) -> V
         );
         assert_eq!(argument.dtype.size(), buffer.dtype.size(), "width of `{}`", kernel.name);
     }
-    let mut memory = Memory { kernel, buffers, which, written: HashSet::new() };
+    let mut memory =
+        Memory { kernel, buffers, which, written: HashSet::new(), scattered: HashMap::new() };
     match &kernel.body {
         Body::Loops(loops) => run_loops(loops, &mut memory),
         Body::Contraction(contraction) => run_contraction(contraction, &mut memory),
@@ -88,6 +89,8 @@ struct Memory<'a> {
     buffers: &'a mut [Buffer],
     which: &'a [usize],
     written: HashSet<(usize, usize)>,
+    /// By element that was scattered to, the point that did.
+    scattered: HashMap<(usize, usize), Vec<u64>>,
 }
 
 impl Memory<'_> {
@@ -119,6 +122,24 @@ impl Memory<'_> {
             self.kernel.name
         );
         self.buffers[buffer].elements[i] = bits;
+    }
+}
+
+impl Memory<'_> {
+    fn scatter(&mut self, s: &Scatter, index: i64, bits: u64, point: &[u64]) {
+        let dtype = self.kernel.arguments[s.argument as usize].dtype;
+        let at = self.at(s.argument, index);
+        let owner = self.scattered.entry(at).or_insert_with(|| point.to_vec());
+        assert_eq!(owner, point, "`{}`: two points write one element", self.kernel.name);
+        self.written.insert(at);
+        let element = &mut self.buffers[at.0].elements[at.1];
+        *element = match s.combine {
+            None => bits,
+            Some(op) => {
+                let [old, new] = [*element, bits].map(|b| Scalar::from_bits(dtype, b));
+                binary(op, old, new).bits()
+            }
+        };
     }
 }
 
@@ -273,6 +294,12 @@ fn run_stage(
         for store in &stage.stores {
             let index = place.index(&store.index, values);
             memory.store(store.argument, index, values[store.value.0 as usize]);
+        }
+        for scatter in &stage.scatters {
+            if scatter.valid.is_none_or(|v| values[v.0 as usize] != 0) {
+                let index = place.index(&scatter.index, values);
+                memory.scatter(scatter, index, values[scatter.value.0 as usize], &place.points);
+            }
         }
     }
     for ((number, _), array) in stage.keeps.iter().zip(kept) {

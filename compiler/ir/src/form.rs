@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::op::{ArgKind, Binary, Compare, DotDims, ReduceKind, Unary};
+use crate::op::{ArgKind, Binary, Compare, DotDims, Gather, ReduceKind, Scatter, Unary};
 use crate::{DType, Graph, Literal};
 
 /// The form of an op.
@@ -25,6 +25,10 @@ pub enum Form {
     DynamicSlice,
     /// Operand 0 with operand 1 written at the clamped starts, operands 2...
     Update,
+    /// The windows of operand 0 at the indices, operand 1; operand 2 is what to fill with.
+    Gather(Gather),
+    /// Operand 0 with the windows at the indices, operand 1, combined with operand 2.
+    Scatter(Scatter),
     /// Combines operand 0 along `axes`.
     Reduce(ReduceKind, Vec<usize>),
     /// Index of the extreme element of operand 0 along `axis`: the first of equals.
@@ -33,6 +37,14 @@ pub enum Form {
     Contraction(DotDims),
     /// The outputs of the graph applied to the operands.
     Call(Arc<Graph>),
+}
+
+impl Form {
+    /// Whether the result is operand 0, partly overwritten: it starts as a copy of it, or
+    /// takes its place in memory.
+    pub fn overwrites(&self) -> bool {
+        matches!(self, Form::Update | Form::Scatter(_))
+    }
 }
 
 /// A value that follows from its index.

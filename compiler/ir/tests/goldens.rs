@@ -12,13 +12,14 @@ use std::path::Path;
 use kiln_ir::op::{Attr, Attrs};
 use kiln_ir::{Literal, Op, Scalar, Type};
 
-const FAMILIES: [&str; 9] = [
+const FAMILIES: [&str; 10] = [
     "binary",
     "choose",
     "contraction",
     "convert",
     "dynamic",
     "generate",
+    "indexed",
     "movement",
     "reduce",
     "unary",
@@ -76,7 +77,10 @@ fn op(name: &str, attributes: &[&str], result: &Type) -> Op {
         let value = match value.strip_prefix('[').and_then(|v| v.strip_suffix(']')) {
             Some("") => Attr::Ints(vec![]),
             Some(list) => Attr::Ints(list.split(',').map(integer).collect()),
-            None => Attr::Int(integer(value)),
+            None => match value.parse() {
+                Ok(integer) => Attr::Int(integer),
+                Err(_) => Attr::Word(value.to_string()),
+            },
         };
         attrs.push(key, value);
     }

@@ -38,7 +38,7 @@ pub struct Group {
 
 /// What a group iterates over, and which forms its members have.
 ///
-/// *Pointwise* below means: of form `Map`, `View`, `Generate` or `DynamicSlice`,
+/// *Pointwise* below means: of form `Map`, `View`, `Generate`, `DynamicSlice` or `Gather`,
 /// or a `Reduce` along no axes, which is its operand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -69,12 +69,12 @@ pub enum Kind {
         /// The `dot_general` node.
         dot: NodeId,
     },
-    /// One `dynamic_update_slice` whose operand 0 is an input or any constant, and no
-    /// member. Other members are pointwise and feed its update and starts. The one
-    /// root is its result, and only the updated box is computed: memory must already
+    /// One `dynamic_update_slice` or scatter whose operand 0 is an input or any constant,
+    /// and no member. Other members are pointwise and feed what is written and where. The
+    /// one root is its result, and only what is written is computed: memory must already
     /// hold operand 0, by sharing its buffer or by a copy made first.
     Update {
-        /// The `dynamic_update_slice` node.
+        /// The `dynamic_update_slice` or scatter node.
         node: NodeId,
     },
     /// Several groups of kind `Map` or `Rows` run as one launch. They do not depend

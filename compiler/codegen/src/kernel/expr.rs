@@ -222,6 +222,40 @@ impl Exprs {
         reached
     }
 
+    /// For each expression, whether it may change along one of `axes`.
+    pub fn varying_along(&self, axes: &[Axis]) -> Vec<bool> {
+        let points = axes.iter().any(|a| matches!(a, Axis::Point(_)));
+        let mut varying: Vec<bool> = Vec::with_capacity(self.items.len());
+        for (expr, _) in &self.items {
+            let mut varies = match expr {
+                Expr::Load { index, .. } | Expr::Index(index) => {
+                    axes.iter().any(|&a| index.depends_on(a))
+                }
+                Expr::Kept(_) => points || axes.contains(&Axis::Inner),
+                Expr::Slot(_) => points,
+                Expr::Sum => true,
+                _ => false,
+            };
+            expr.for_each_operand(|o| varies |= varying[o.0 as usize]);
+            varying.push(varies);
+        }
+        varying
+    }
+
+    /// Like [`Index::coefficient`], and `None` too where a value that the index reads
+    /// changes along the axis.
+    pub fn coefficient(&self, index: &Index, axis: Axis) -> Option<i64> {
+        let mut reads = Vec::new();
+        index.for_each_dynamic(&mut |e| reads.push(e));
+        if !reads.is_empty() {
+            let varying = self.varying_along(&[axis]);
+            if reads.iter().any(|e| varying[e.0 as usize]) {
+                return None;
+            }
+        }
+        index.coefficient(axis)
+    }
+
     /// For each expression, whether it changes along the inner axis.
     pub fn varying(&self) -> Vec<bool> {
         let mut varying = vec![false; self.items.len()];

@@ -43,8 +43,8 @@ pub enum Term {
     Quotient(Box<Index>, i64),
     /// The remainder of a non-negative index by a positive constant.
     Remainder(Box<Index>, i64),
-    /// An `i64` expression that is the same at every point and step, with its
-    /// least and greatest value.
+    /// An `i64` expression with its least and greatest value. What it depends on is not
+    /// told by [`Index::depends_on`]: see [`Exprs::varying_along`](super::Exprs).
     Dynamic(ExprId, i64, i64),
 }
 

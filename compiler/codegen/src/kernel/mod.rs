@@ -28,7 +28,7 @@ mod verify;
 use kiln_ir::DType;
 use kiln_ir::op::{ArgKind, ReduceKind};
 
-pub use expr::{Expr, ExprId, Exprs};
+pub use expr::{BinaryOp, Expr, ExprId, Exprs};
 pub use index::{Axis, Index, Term};
 pub use structure::Structure;
 pub use traffic::traffic;
@@ -125,17 +125,33 @@ pub struct Stage {
     /// Elements written at each step, after everything that the step reads was read:
     /// one of them may go to the buffer of an argument that another is computed from.
     pub stores: Vec<Store>,
+    /// Elements combined with what is there, at each step. A stage that has some has
+    /// nothing else, is the only one of its loops, and has [`Lanes::Points`].
+    pub scatters: Vec<Scatter>,
 }
 
 impl Stage {
     /// A stage that does nothing yet.
     pub fn new(inner: u64) -> Stage {
         let (keeps, reductions, stores) = (Vec::new(), Vec::new(), Vec::new());
-        Stage { inner, ragged: None, keeps, reductions, stores }
+        Stage { inner, ragged: None, keeps, reductions, stores, scatters: Vec::new() }
     }
 
-    /// The same stage over other expressions, with other stores.
-    pub fn map(&self, f: impl Fn(ExprId) -> ExprId, store: impl Fn(&Store) -> Store) -> Stage {
+    /// The same stage over other expressions, with other places written.
+    pub fn map(
+        &self,
+        f: impl Fn(ExprId) -> ExprId,
+        place: impl Fn(u32, &Index) -> (u32, Index),
+    ) -> Stage {
+        let store = |s: &Store| {
+            let (argument, index) = place(s.argument, &s.index);
+            Store { argument, index, value: f(s.value) }
+        };
+        let scatter = |s: &Scatter| {
+            let (argument, index) = place(s.argument, &s.index);
+            let (value, valid) = (f(s.value), s.valid.map(&f));
+            Scatter { argument, index, value, valid, combine: s.combine }
+        };
         let reduction = |r: &Reduction| Reduction { value: f(r.value), ..*r };
         Stage {
             inner: self.inner,
@@ -143,6 +159,7 @@ impl Stage {
             keeps: self.keeps.iter().map(|&(array, value)| (array, f(value))).collect(),
             reductions: self.reductions.iter().map(reduction).collect(),
             stores: self.stores.iter().map(store).collect(),
+            scatters: self.scatters.iter().map(scatter).collect(),
         }
     }
 
@@ -151,6 +168,17 @@ impl Stage {
         self.keeps.iter().for_each(|&(_, e)| f(e));
         self.reductions.iter().for_each(|r| f(r.value));
         self.stores.iter().for_each(|s| s.for_each_root(&mut f));
+        for scatter in &self.scatters {
+            scatter.index.for_each_dynamic(&mut f);
+            scatter.valid.iter().for_each(|&v| f(v));
+            f(scatter.value);
+        }
+    }
+
+    /// The arguments that are written, and where.
+    pub fn written(&self) -> impl Iterator<Item = (u32, &Index)> {
+        let stores = self.stores.iter().map(|s| (s.argument, &s.index));
+        stores.chain(self.scatters.iter().map(|s| (s.argument, &s.index)))
     }
 }
 
@@ -233,6 +261,25 @@ impl Store {
         self.index.for_each_dynamic(&mut f);
         f(self.value);
     }
+}
+
+/// An element at a place known only at run time, replaced or combined with a value.
+///
+/// Steps of one point may name the same element: they are done one after the other, in
+/// increasing order. Different points never do, so they are independent.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Scatter {
+    /// Which argument. Nothing else of the kernel reads or writes it.
+    pub argument: u32,
+    /// Element number, inside the argument also where `valid` is false.
+    pub index: Index,
+    /// The value, of the argument's type.
+    pub value: ExprId,
+    /// A `bool`: where it is false, the element stays as it is.
+    pub valid: Option<ExprId>,
+    /// The function of the element that is there and the value; nothing: the value
+    /// replaces it.
+    pub combine: Option<BinaryOp>,
 }
 
 /// `out[b, i, j] = f(sum over k of lhs[b, i, k] * rhs[b, k, j], ..)`.

@@ -121,6 +121,21 @@ impl<'a> Lines<'a> {
             self.line(&reduction_text(reduction, &value));
         }
         self.stores(&stage.stores);
+        for scatter in &stage.scatters {
+            scatter.index.for_each_dynamic(&mut |e| {
+                self.operand(e);
+                self.name(e);
+            });
+            let value = self.operand(scatter.value);
+            let valid = scatter.valid.map_or(String::new(), |v| format!(" if {}", self.operand(v)));
+            let place = format!("a{}[{}]", scatter.argument, scatter.index);
+            let value = match scatter.combine.map(binary_name) {
+                None => value,
+                Some(Ok(symbol)) => format!("{place} {symbol} {value}"),
+                Some(Err(name)) => format!("{name}({place}, {value})"),
+            };
+            self.line(&format!("scatter {place} = {value}{valid}"));
+        }
     }
 
     fn stores(&mut self, stores: &[Store]) {

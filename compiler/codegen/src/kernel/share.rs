@@ -38,8 +38,8 @@ fn loads(expr: &Expr, from: u32) -> bool {
 }
 
 fn touches(loops: &Loops, argument: u32) -> bool {
-    let mut stores = loops.stages.iter().flat_map(|s| &s.stores);
-    stores.any(|s| s.argument == argument)
+    let mut written = loops.stages.iter().flat_map(|s| s.written());
+    written.any(|(a, _)| a == argument)
         || loops.exprs.iter().any(|(_, expr, _)| loads(expr, argument))
 }
 

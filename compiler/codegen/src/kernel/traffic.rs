@@ -44,11 +44,16 @@ fn axes(points: usize) -> impl Iterator<Item = Axis> {
 }
 
 /// How many different elements an index can name.
-fn elements(index: &Index, extents: &Extents) -> u64 {
+fn elements(exprs: &Exprs, index: &Index, extents: &Extents) -> u64 {
     axes(extents.points.len())
-        .filter(|&axis| index.depends_on(axis))
+        .filter(|&axis| depends_on(exprs, index, axis))
         .map(|axis| extents.of(axis))
         .fold(1, u64::saturating_mul)
+}
+
+/// Whether an index or a value that it reads may change along an axis.
+fn depends_on(exprs: &Exprs, index: &Index, axis: Axis) -> bool {
+    index.depends_on(axis) || exprs.coefficient(index, axis).is_none()
 }
 
 /// Loads met so far and the bytes they read, by argument.
@@ -64,7 +69,7 @@ impl Reads {
             if let Expr::Load { argument, index, .. } = expr
                 && self.seen.insert((*argument, index.clone()))
             {
-                *self.elements.entry(*argument).or_default() += elements(index, extents);
+                *self.elements.entry(*argument).or_default() += elements(exprs, index, extents);
             }
         }
     }
@@ -119,6 +124,15 @@ fn of_loops(kernel: &Kernel, loops: &Loops) -> Traffic {
         for store in &stage.stores {
             let size = kernel.arguments[store.argument as usize].dtype.size() as u64;
             traffic.written += steps * size;
+        }
+        for scatter in &stage.scatters {
+            let argument = kernel.arguments[scatter.argument as usize];
+            let bytes = steps.min(argument.elements) * argument.dtype.size() as u64;
+            traffic.written += bytes;
+            if scatter.combine.is_some() {
+                traffic.read += bytes;
+                traffic.flops += steps;
+            }
         }
         traffic.flops += steps * stage.reductions.len() as u64;
         let varying = exprs.varying();

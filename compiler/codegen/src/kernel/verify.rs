@@ -12,7 +12,7 @@ use super::expr::{BinaryOp, UnaryOp};
 use super::index::Extents;
 use super::{
     Axis, Body, Combine, Contraction, Expr, ExprId, Exprs, Index, KEPT_BYTES, Kernel, Lanes, Loops,
-    Reduction, Stage, Store, Term,
+    Reduction, Scatter, Stage, Store, Term,
 };
 
 /// A kernel that is not well-formed.
@@ -133,7 +133,30 @@ impl Verifier<'_> {
         let mut roots = Vec::new();
         stage.for_each_root(|e| roots.push(e));
         self.reads(&loops.exprs, &roots, scope)?;
+        stage.scatters.iter().try_for_each(|s| self.scatter(loops, stage, s, scope))?;
         stage.stores.iter().try_for_each(|s| self.store(&loops.exprs, s, scope))
+    }
+
+    fn scatter(&self, loops: &Loops, stage: &Stage, s: &Scatter, scope: &Scope) -> Checked {
+        let others = stage.keeps.len() + stage.reductions.len() + stage.stores.len();
+        ensure!(loops.stages.len() == 1 && others == 0, "a stage scatters beside other work");
+        ensure!(loops.lanes == Lanes::Points && stage.ragged.is_none(), "scatters along rows");
+        let exprs = &loops.exprs;
+        let store = Store { argument: s.argument, index: s.index.clone(), value: s.value };
+        self.store(exprs, &store, scope)?;
+        let a = self.kernel.arguments[s.argument as usize];
+        let alone = stage.scatters.iter().filter(|other| other.argument == s.argument).count() == 1;
+        let loaded = |(_, e, _): (ExprId, &Expr, DType)| matches!(e, Expr::Load { argument, .. } if *argument == s.argument);
+        ensure!(alone && !exprs.iter().any(loaded), "argument {} is touched twice", s.argument);
+        ensure!(a.reads == s.combine.is_some(), "argument {} is read", s.argument);
+        let fits = s.combine.is_none_or(|op| {
+            let logic = matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Xor);
+            !a.dtype.is_half() && (a.dtype != DType::Bool || logic) && binary_takes(op, a.dtype)
+        });
+        ensure!(fits, "{:?} of {}", s.combine, a.dtype);
+        let truth = s.valid.is_none_or(|v| exprs.dtype(v) == DType::Bool);
+        ensure!(truth, "whether an element is updated is no bool");
+        Ok(())
     }
 
     fn contraction(&self, c: &Contraction) -> Checked {
@@ -261,7 +284,6 @@ impl Verifier<'_> {
                 Term::Dynamic(id, low, high) => {
                     ensure!(low <= high, "{index} has an empty range");
                     ensure!(exprs.dtype(*id) == DType::I64, "{index} is no i64");
-                    ensure!(uniform(exprs, *id), "%{} of {index} is not the same everywhere", id.0);
                 }
             }
         }
@@ -327,28 +349,6 @@ fn binary_takes(op: BinaryOp, dtype: DType) -> bool {
         }
         _ => float || dtype.is_integer(),
     }
-}
-
-/// Whether an expression is the same at every point and step.
-fn uniform(exprs: &Exprs, root: ExprId) -> bool {
-    let reached = exprs.reachable([root]);
-    let mut uniform = true;
-    for (_, expr, _) in exprs.iter().filter(|(id, ..)| reached[id.0 as usize]) {
-        uniform &= match expr {
-            Expr::Load { index, .. } | Expr::Index(index) => constant(index),
-            Expr::Slot(_) | Expr::Kept(_) | Expr::Sum => false,
-            _ => true,
-        };
-    }
-    uniform
-}
-
-fn constant(index: &Index) -> bool {
-    index.terms.iter().all(|(term, _)| match term {
-        Term::Axis(_) => false,
-        Term::Quotient(x, _) | Term::Remainder(x, _) => constant(x),
-        Term::Dynamic(..) => true,
-    })
 }
 
 /// The index stays inside an argument at every step that runs.

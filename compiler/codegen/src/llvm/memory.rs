@@ -7,7 +7,7 @@
 //! | does not change | one scalar load |
 //! | factor 1 | a vector load |
 //! | factor −1 | a vector load, reversed |
-//! | anything else | a gather |
+//! | anything else, or data | a gather |
 //!
 //! Lanes that do not exist, or whose `valid` is false, touch no memory. A scalar
 //! load that may be invalid reads element 0 instead and drops it.
@@ -21,7 +21,7 @@ use kiln_ir::DType;
 
 use super::build::{Value, lanes, with_lanes};
 use super::expr::{Emitter, Place, Values};
-use crate::kernel::{Axis, ExprId, Index, Store, Term};
+use crate::kernel::{Axis, ExprId, Index, Scatter, Store, Term};
 
 /// Where the elements of the lanes are.
 enum Address<'c> {
@@ -316,28 +316,65 @@ impl<'c> Emitter<'_, 'c> {
 
     /// Writes a value, or its lanes that exist.
     pub fn store(&self, store: &Store, place: &Place<'c>, values: &Values<'c>) {
+        let streaming = self.streams(store, place);
+        let (target, value) = ((store.argument, &store.index), values.get(store.value));
+        self.write(target, value, place.lanes.mask, streaming, place, values);
+    }
+
+    /// Combines a value with the element that is there, or its lanes that exist and are
+    /// valid. A condition that is the same for all lanes has been checked before.
+    pub fn scatter(&self, scatter: &Scatter, place: &Place<'c>, values: &Values<'c>) {
         let b = self.build;
-        let dtype = self.arguments[store.argument as usize].dtype;
-        let value = values.get(store.value);
-        match self.address(store.argument, &store.index, place, values) {
+        let dtype = self.arguments[scatter.argument as usize].dtype;
+        let valid = scatter.valid.map(|v| values.get(v));
+        let update = |valid: Option<Value<'c>>| {
+            let mut value = values.get(scatter.value);
+            if let Some(op) = scatter.combine {
+                let old = self.load(scatter.argument, &scatter.index, valid, place, values);
+                let width = lanes(old).max(lanes(value));
+                let (old, new) = (b.splat(old, width), b.splat(value, width));
+                value = self.arithmetic().binary(op, dtype, old, new);
+            }
+            let mask = self.masked(valid, place);
+            let target = (scatter.argument, &scatter.index);
+            self.write(target, value, mask, false, place, values);
+        };
+        match valid {
+            Some(valid) if lanes(valid) == 1 => b.when("valid", valid, || update(None)),
+            valid => update(valid),
+        }
+    }
+
+    /// Writes a value to an argument, but for lanes that the mask excludes.
+    fn write(
+        &self,
+        (argument, index): (u32, &Index),
+        value: Value<'c>,
+        mask: Option<Value<'c>>,
+        streaming: bool,
+        place: &Place<'c>,
+        values: &Values<'c>,
+    ) {
+        let b = self.build;
+        let dtype = self.arguments[argument as usize].dtype;
+        match self.address(argument, index, place, values) {
             Address::One(ptr) => {
                 let value = if lanes(value) > 1 { b.extract(value, 0) } else { value };
                 self.store_contiguous(dtype, ptr, value, None, false);
             }
             Address::Ascending(ptr) => {
-                let streaming = self.streams(store, place);
                 let value = b.splat(value, place.lanes.width);
-                self.store_contiguous(dtype, ptr, value, place.lanes.mask, streaming);
+                self.store_contiguous(dtype, ptr, value, mask, streaming);
             }
             Address::Descending(ptr) => {
-                let mask = place.lanes.mask.map(|m| b.reverse(m));
+                let mask = mask.map(|m| b.reverse(m));
                 let value = b.reverse(b.splat(value, place.lanes.width));
                 self.store_contiguous(dtype, ptr, value, mask, false);
             }
             Address::Scattered(pointers) => {
                 let width = place.lanes.width;
                 let value = self.to_memory(dtype, b.splat(value, width));
-                let mask = place.lanes.mask.unwrap_or_else(|| b.splat(b.bool(true), width));
+                let mask = mask.unwrap_or_else(|| b.splat(b.bool(true), width));
                 let args = [value, pointers, b.i32(dtype.size() as i64), mask];
                 let types = [value.get_type(), pointers.get_type()];
                 b.intrinsic_void("llvm.masked.scatter", &types, &args);

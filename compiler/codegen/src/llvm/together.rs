@@ -51,8 +51,9 @@ fn canonical(buffers: Buffers, part: &Loops) -> (Canonical, Vec<u32>) {
     }
     part.exprs.rare().iter().for_each(|&c| exprs.mark_rare(c));
     let mut loops = Loops { exprs, ..part.clone() };
-    for store in loops.stages.iter_mut().flat_map(|s| &mut s.stores) {
-        store.argument = number(store.argument);
+    for stage in &mut loops.stages {
+        stage.stores.iter_mut().for_each(|s| s.argument = number(s.argument));
+        stage.scatters.iter_mut().for_each(|s| s.argument = number(s.argument));
     }
     let arguments = used.iter().map(|&a| buffers.arguments[a as usize]).collect();
     let streaming = used.iter().map(|&a| buffers.streaming[a as usize]).collect();

@@ -15,7 +15,7 @@
 
 use hashbrown::{HashMap, HashSet};
 use kiln_ir::form::{Generate, View};
-use kiln_ir::op::Compare;
+use kiln_ir::op::{Compare, Gather, GatherDims};
 use kiln_ir::{DType, Form, Graph, NodeId, Scalar, Value};
 use kiln_opt::group::splat;
 use smallvec::SmallVec;
@@ -144,29 +144,124 @@ impl<'g> Evaluator<'g> {
         Ok(self.known[&wanted])
     }
 
-    /// A rank-0 value as the start of a slice: `clamp(value, 0, limit)`.
-    fn start(&mut self, value: ExprId, limit: i64) -> Index {
-        if limit == 0 {
-            return Index::default();
-        }
+    /// A value as the start of a slice or window, `clamp(value, 0, limit)`, and whether it
+    /// was in that range; nothing when it always is.
+    ///
+    /// It is clamped in its own type, which may be narrower than an index.
+    pub fn start(&mut self, value: ExprId, limit: usize) -> (Index, Option<ExprId>) {
         let x = &mut self.exprs;
         let dtype = x.dtype(value);
+        let greatest = (1i128 << (dtype.bits() - u32::from(!dtype.is_unsigned()))) - 1;
+        let limit = greatest.min(limit as i128) as i64;
         let mut start = value;
-        if dtype == DType::U64 {
-            // As i64 a large u64 would turn negative.
+        if !dtype.is_unsigned() {
+            let zero = x.integer(dtype, 0);
+            start = x.binary(BinaryOp::Max, start, zero);
+        }
+        if i128::from(limit) < greatest {
             let limit = x.integer(dtype, limit);
             start = x.binary(BinaryOp::Min, start, limit);
         }
-        start = x.convert(start, DType::I64);
-        let (zero, high) = (x.integer(DType::I64, 0), x.integer(DType::I64, limit));
-        start = x.binary(BinaryOp::Max, start, zero);
-        start = x.binary(BinaryOp::Min, start, high);
-        Index::term(Term::Dynamic(start, 0, limit))
+        let inside = (start != value).then(|| x.compare(Compare::Eq, start, value));
+        let index = match limit {
+            0 => Index::default(),
+            _ => Index::term(Term::Dynamic(x.convert(start, DType::I64), 0, limit)),
+        };
+        (index, inside)
     }
 
     /// The starts of a dynamic slice or update, given the start operands' values.
     pub fn starts(&mut self, values: &[ExprId], limits: &[usize]) -> Vec<Index> {
-        values.iter().zip(limits).map(|(&v, &limit)| self.start(v, limit as i64)).collect()
+        values.iter().zip(limits).map(|(&v, &limit)| self.start(v, limit).0).collect()
+    }
+
+    /// The keys of the elements of the index vector at `position`, which has an index for
+    /// each axis of `indices` but that of vectors.
+    fn index_vector(
+        &mut self,
+        indices: Value,
+        dims: &GatherDims,
+        position: &[Index],
+        valid: Option<ExprId>,
+    ) -> Vec<Key> {
+        let rank = self.graph.ty(indices).shape.rank();
+        (0..dims.start_index_map.len())
+            .map(|k| {
+                let mut map = position.to_vec();
+                if dims.index_vector_dim < rank {
+                    map.insert(dims.index_vector_dim, Index::constant(k as i64));
+                }
+                Key { value: indices, map: self.map(map), valid }
+            })
+            .collect()
+    }
+
+    /// The elements of the index vector at `position`.
+    pub fn indices_at(
+        &mut self,
+        indices: Value,
+        dims: &GatherDims,
+        position: &[Index],
+    ) -> Result<Vec<ExprId>, LowerError> {
+        let keys = self.index_vector(indices, dims, position, None);
+        keys.into_iter().map(|key| self.value(key.value, key.map)).collect()
+    }
+
+    /// Where a window of `sizes` starts that the index vector `starts` names, and whether
+    /// it was in range; along batching axes it is where `position` is.
+    pub fn window(
+        &mut self,
+        dims: &GatherDims,
+        shape: &[usize],
+        sizes: &[usize],
+        starts: &[ExprId],
+        position: &[Index],
+    ) -> (Vec<Index>, Option<ExprId>) {
+        let mut at = vec![Index::default(); shape.len()];
+        let batching = dims.operand_batching_dims.iter().zip(&dims.start_indices_batching_dims);
+        for (&axis, &of) in batching {
+            at[axis] = position[if of > dims.index_vector_dim { of - 1 } else { of }].clone();
+        }
+        let mut inside = None;
+        for (&axis, &start) in dims.start_index_map.iter().zip(starts) {
+            let (index, valid) = self.start(start, shape[axis] - sizes[axis]);
+            at[axis] = index;
+            inside = self.exprs.and(inside, valid);
+        }
+        (at, inside)
+    }
+
+    fn gather(
+        &mut self,
+        key: Key,
+        gather: &Gather,
+        operands: &[Value],
+    ) -> Result<Step, LowerError> {
+        let shape = &self.graph.ty(operands[0]).shape;
+        let map = self.maps[key.map.0 as usize].clone();
+        let positions = gather.dims.position_dims(map.len());
+        let position: Vec<Index> = positions.into_iter().map(|axis| map[axis].clone()).collect();
+        let starts = self.index_vector(operands[1], &gather.dims, &position, key.valid);
+        let starts = match self.known_all(&starts) {
+            Ok(starts) => starts,
+            Err(missing) => return Ok(Step::Needs(missing)),
+        };
+        let (mut at, inside) =
+            self.window(&gather.dims, shape, &gather.slice_sizes, &starts, &position);
+        let window = gather.dims.window_dims(shape.rank());
+        for (axis, &of) in window.into_iter().zip(&gather.dims.offset_dims) {
+            at[axis] = at[axis].add(&map[of]);
+        }
+        // The clamped window exists whether or not the one that was asked for does.
+        let at = self.map(at);
+        let mut keys: SmallVec<[Key; 3]> = SmallVec::new();
+        keys.push(Key { value: operands[0], map: at, valid: key.valid });
+        let scalar = self.map(Vec::new());
+        keys.extend(operands[2..].iter().map(|&v| Key { value: v, map: scalar, valid: None }));
+        self.ready_or(keys, |x, e| match (inside, e) {
+            (Some(inside), &[value, fill]) => x.select(inside, value, fill),
+            _ => e[0],
+        })
     }
 
     /// The value of `key`, or what must be known first.
@@ -250,6 +345,7 @@ impl<'g> Evaluator<'g> {
                 let map = self.map(map);
                 self.ready_or(SmallVec::from_slice(&[at(0, map, key.valid)]), |_, e| e[0])
             }
+            Form::Gather(gather) => self.gather(key, &gather, &operands),
             Form::Reduce(_, axes) if axes.is_empty() => {
                 self.ready_or(SmallVec::from_slice(&[at(0, key.map, key.valid)]), |_, e| e[0])
             }
@@ -262,9 +358,11 @@ impl<'g> Evaluator<'g> {
                 let dtype = graph.ty(key.value).dtype;
                 self.reduction(key, operands[0], &[axis], Combine::Arg(kind), dtype)
             }
-            Form::Parameter | Form::Update | Form::Contraction(_) | Form::Call(_) => {
-                Err(LowerError::form(graph, node))
-            }
+            Form::Parameter
+            | Form::Update
+            | Form::Scatter(_)
+            | Form::Contraction(_)
+            | Form::Call(_) => Err(LowerError::form(graph, node)),
         }
     }
 

@@ -101,9 +101,12 @@ fn touch(body: &Body, touched: &mut Vec<Touched>) {
         }
         i
     };
-    let (exprs, stores): (&Exprs, Vec<&Store>) = match body {
-        Body::Loops(loops) => (&loops.exprs, loops.stages.iter().flat_map(|s| &s.stores).collect()),
-        Body::Contraction(c) => (&c.exprs, c.stores.iter().collect()),
+    let (exprs, written): (&Exprs, Vec<u32>) = match body {
+        Body::Loops(loops) => {
+            let written = loops.stages.iter().flat_map(|s| s.written());
+            (&loops.exprs, written.map(|(argument, _)| argument).collect())
+        }
+        Body::Contraction(c) => (&c.exprs, c.stores.iter().map(|s| s.argument).collect()),
         Body::Together(_) => unreachable!(),
     };
     let mut reads = Vec::new();
@@ -112,7 +115,11 @@ fn touch(body: &Body, touched: &mut Vec<Touched>) {
             reads.push(at(*argument));
         }
     }
-    let writes: Vec<usize> = stores.iter().map(|s| at(s.argument)).collect();
+    if let Body::Loops(loops) = body {
+        let scatters = loops.stages.iter().flat_map(|s| &s.scatters);
+        reads.extend(scatters.filter(|s| s.combine.is_some()).map(|s| at(s.argument)));
+    }
+    let writes: Vec<usize> = written.into_iter().map(at).collect();
     reads.into_iter().for_each(|i| touched[i].reads = true);
     writes.into_iter().for_each(|i| touched[i].writes = true);
 }
@@ -158,7 +165,9 @@ impl Rewrite<'_> {
         let mut roots = Vec::new();
         loops.stages.iter().for_each(|s| s.for_each_root(|e| roots.push(e)));
         let (exprs, places) = self.exprs(&loops.exprs, roots);
-        let stage = |s: &Stage| s.map(|e| places.at(e), |s| self.store(s, &places));
+        let place =
+            |argument, index: &Index| ((self.argument)(argument), self.index(index, &places));
+        let stage = |s: &Stage| s.map(|e| places.at(e), place);
         let stages = loops.stages.iter().map(stage).collect();
         Loops { points: self.extents.points.clone(), lanes: loops.lanes, exprs, stages }
     }
@@ -227,12 +236,12 @@ fn grouped(place: &[(u32, bool)], axis: Axis) -> Index {
     }
 }
 
-fn indices<'a>(exprs: &'a Exprs, stores: impl Iterator<Item = &'a Store>) -> Vec<&'a Index> {
+fn indices<'a>(exprs: &'a Exprs, written: impl Iterator<Item = &'a Index>) -> Vec<&'a Index> {
     let inside = exprs.iter().filter_map(|(_, expr, _)| match expr {
         Expr::Load { index, .. } | Expr::Index(index) => Some(index),
         _ => None,
     });
-    inside.chain(stores.map(|s| &s.index)).collect()
+    inside.chain(written).collect()
 }
 
 /// Fewest steps of the last axis that lanes can run along without idling: it is not
@@ -304,7 +313,8 @@ fn taken_apart(places: &[Index], axis: Axis) -> Index {
 
 fn split_loops(loops: Loops) -> Loops {
     let loops = read_only(&loops);
-    let all = indices(&loops.exprs, loops.stages.iter().flat_map(|s| &s.stores));
+    let written = loops.stages.iter().flat_map(|s| s.written());
+    let all = indices(&loops.exprs, written.map(|(_, index)| index));
     if loops.stages.iter().any(|s| s.ragged.is_some()) {
         // Chunks are counted by one axis; what splits long reductions keeps few others.
         return loops;
@@ -318,7 +328,9 @@ fn split_loops(loops: Loops) -> Loops {
 }
 
 fn split_batch(c: Contraction) -> Contraction {
-    let Some((points, places)) = split(&c.batch, 1, &indices(&c.exprs, c.stores.iter())) else {
+    let Some((points, places)) =
+        split(&c.batch, 1, &indices(&c.exprs, c.stores.iter().map(|s| &s.index)))
+    else {
         return c;
     };
     let extents = Extents { points, ..c.extents() };
@@ -332,7 +344,8 @@ fn read_only(loops: &Loops) -> Loops {
 }
 
 fn merge_loops(mut loops: Loops) -> Loops {
-    let all = indices(&loops.exprs, loops.stages.iter().flat_map(|s| &s.stores));
+    let written = loops.stages.iter().flat_map(|s| s.written());
+    let all = indices(&loops.exprs, written.map(|(_, index)| index));
     let fixed: Vec<u32> = loops.stages.iter().filter_map(|s| Some(s.ragged?.axis)).collect();
     let (points, place) = groups(&loops.points, &fixed, &all);
     if points.len() == loops.points.len() {
@@ -348,7 +361,8 @@ fn merge_loops(mut loops: Loops) -> Loops {
 fn merge_batch(c: Contraction) -> Contraction {
     let none = Rewrite { extents: c.extents(), axes: &Index::axis, argument: &|a| a };
     let c = none.contraction(&c);
-    let (points, place) = groups(&c.batch, &[], &indices(&c.exprs, c.stores.iter()));
+    let (points, place) =
+        groups(&c.batch, &[], &indices(&c.exprs, c.stores.iter().map(|s| &s.index)));
     let extents = Extents { points, ..c.extents() };
     Rewrite { extents, axes: &|a| grouped(&place, a), argument: &|a| a }.contraction(&c)
 }

@@ -13,6 +13,7 @@
 //! | `split` | long reductions over few rows, in chunks |
 //! | `contraction` | sums of products with prologue and epilogue |
 //! | `update` | a box written into a buffer that holds the rest |
+//! | `scatter` | windows at indices, combined with what a buffer holds |
 //! | `finish` | unused axes, expressions and arguments out; the launch as data |
 
 mod contraction;
@@ -21,10 +22,11 @@ mod finish;
 mod keep;
 mod rows;
 mod scalar;
+mod scatter;
 mod split;
 mod update;
 
-use kiln_ir::{DType, Graph, NodeId, Shape, Value};
+use kiln_ir::{DType, Form, Graph, NodeId, Shape, Value};
 use kiln_opt::group::{Group, Kind};
 
 use crate::kernel::index::{Extents, linearize};
@@ -172,7 +174,10 @@ fn attempt(graph: &Graph, group: &Group, early: &mut Vec<Value>) -> Result<Lower
             Kind::Map { space } => map(graph, group, space, early),
             Kind::Rows { space, axes } => rows::lower(graph, group, space, axes, early),
             Kind::Contraction { dot } => contraction::lower(graph, group, *dot, early),
-            Kind::Update { node } => update::lower(graph, group, *node, early),
+            Kind::Update { node } => match graph.op(*node).lower() {
+                Form::Scatter(form) => scatter::lower(graph, group, *node, &form, early),
+                _ => update::lower(graph, group, *node, early),
+            },
             Kind::Together { parts } => together(graph, group, parts),
         };
         match lowered {

@@ -272,12 +272,8 @@ pub(crate) fn place(
             to.add(new, from.dtype(id))
         }
     });
-    let store = |s: &Store| Store {
-        index: s.index.rename(&|e| places.at(e)),
-        value: places.at(s.value),
-        ..*s
-    };
-    stage.map(|e| places.at(e), store)
+    let place = |argument, index: &Index| (argument, index.rename(&|e| places.at(e)));
+    stage.map(|e| places.at(e), place)
 }
 
 /// What a reduction's slot holds.

@@ -65,6 +65,11 @@ impl Attrs {
         self
     }
 
+    /// With the word `true` added if `value` is; a reader takes `false` for granted.
+    pub fn flag(self, name: &str, value: bool) -> Attrs {
+        if value { self.word(name, "true") } else { self }
+    }
+
     /// Removes and returns the attribute called `name`.
     pub fn take(&mut self, name: &str) -> Option<Attr> {
         let i = self.0.iter().position(|(n, _)| n == name)?;
@@ -105,6 +110,16 @@ impl Attrs {
             Some(Attr::Word(w)) => Ok(w),
             Some(_) => Err(format!("attribute `{name}` must be a word")),
             None => Err(format!("attribute `{name}` is missing")),
+        }
+    }
+
+    /// Takes `true` or `false`, which is `false` when left out.
+    pub fn take_flag(&mut self, name: &str) -> Result<bool, String> {
+        match self.take(name) {
+            None => Ok(false),
+            Some(Attr::Word(word)) if word == "true" => Ok(true),
+            Some(Attr::Word(word)) if word == "false" => Ok(false),
+            Some(_) => Err(format!("attribute `{name}` must be true or false")),
         }
     }
 

@@ -16,6 +16,7 @@ mod dynamic;
 mod elementwise;
 mod generate;
 mod index;
+mod indexed;
 mod movement;
 mod reduce;
 mod sample;
@@ -30,6 +31,7 @@ pub use control::{Call, Parameter};
 pub use dynamic::{DynamicSlice, DynamicUpdateSlice};
 pub use elementwise::{Binary, Clamp, Compare, Convert, Select, Unary};
 pub use generate::{Constant, Iota};
+pub use indexed::{Gather, GatherDims, GatherMode, Scatter, ScatterDims, ScatterKind, ScatterMode};
 pub use movement::{Broadcast, Concatenate, Pad, Reshape, Reverse, Slice, Transpose};
 pub use reduce::{ArgKind, ArgReduce, Reduce, ReduceKind};
 
@@ -295,6 +297,10 @@ ops! {
     DynamicSlice,
     /// Overwrites a box at a start known at run time.
     DynamicUpdateSlice,
+    /// Takes windows at indices.
+    Gather,
+    /// Combines windows at indices with updates.
+    Scatter,
     /// Combines along axes.
     Reduce,
     /// Finds the extreme element along an axis.

@@ -141,7 +141,11 @@ impl Checker<'_> {
 
     fn pointwise(&self, node: NodeId) -> bool {
         match self.graph.op(node).lower() {
-            Form::Map(_) | Form::View(_) | Form::Generate(_) | Form::DynamicSlice => true,
+            Form::Map(_)
+            | Form::View(_)
+            | Form::Generate(_)
+            | Form::DynamicSlice
+            | Form::Gather(_) => true,
             Form::Reduce(_, axes) => axes.is_empty(),
             _ => false,
         }
@@ -204,7 +208,7 @@ impl Checker<'_> {
 
     fn update(&self, members: &HashSet<NodeId>, node: NodeId) -> Result<(), String> {
         let graph = self.graph;
-        if !members.contains(&node) || !matches!(graph.op(node).lower(), Form::Update) {
+        if !members.contains(&node) || !graph.op(node).lower().overwrites() {
             return Err("its update is no member".into());
         }
         self.only_pointwise_but(node)?;
@@ -257,7 +261,7 @@ impl Checker<'_> {
                 }
                 Form::Reduce(_, axes) => axes,
                 Form::ArgReduce(_, axis) => vec![axis],
-                Form::Contraction(_) | Form::Update => {
+                Form::Contraction(_) | Form::Update | Form::Scatter(_) => {
                     return Err(format!("{} is part of a row program", name(graph, value)));
                 }
                 form => {

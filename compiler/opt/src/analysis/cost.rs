@@ -72,7 +72,8 @@ pub fn weight(form: &Form, dtype: DType) -> u32 {
         Form::DynamicSlice => 3,
         Form::Reduce(..) => 1 + half,
         Form::ArgReduce(..) => 3,
-        Form::Update => 3,
+        Form::Update | Form::Gather(_) => 3,
+        Form::Scatter(_) => 4,
         Form::Contraction(_) => 1,
         Form::Parameter | Form::Call(_) => 0,
     }

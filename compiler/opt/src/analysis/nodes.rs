@@ -33,6 +33,13 @@ pub(crate) struct Row {
     pub live: bool,
 }
 
+impl Row {
+    /// Of a form that overwrites operand 0: the operand that is written over it.
+    pub fn updates(&self) -> At {
+        self.operands[if matches!(self.form, Form::Scatter(_)) { 2 } else { 1 }]
+    }
+}
+
 /// How a node's value comes to where it is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
@@ -111,7 +118,7 @@ impl Nodes {
             }
         }
         let mut updated = vec![false; rows.len()];
-        for row in rows.iter().filter(|r| r.live && matches!(r.form, Form::Update)) {
+        for row in rows.iter().filter(|r| r.live && r.form.overwrites()) {
             let base = row.operands[0];
             updated[base as usize] = sources[base as usize] == Source::Computed;
         }
@@ -119,7 +126,7 @@ impl Nodes {
             let p = at[parameter.node.index()] as usize;
             let base = |r: &At| {
                 let row = &rows[*r as usize];
-                matches!(row.form, Form::Update) && row.operands[0] as usize == p
+                row.form.overwrites() && row.operands[0] as usize == p
             };
             updated[p] = graph.parameter_info(i).donated && rows[p].readers.iter().any(base);
         }
@@ -152,7 +159,11 @@ impl Nodes {
     /// no loop: the forms called *pointwise* in [`crate::group`].
     pub fn pointwise(&self, at: At) -> bool {
         match &self[at].form {
-            Form::Map(_) | Form::View(_) | Form::Generate(_) | Form::DynamicSlice => true,
+            Form::Map(_)
+            | Form::View(_)
+            | Form::Generate(_)
+            | Form::DynamicSlice
+            | Form::Gather(_) => true,
             Form::Reduce(_, axes) => axes.is_empty(),
             _ => false,
         }

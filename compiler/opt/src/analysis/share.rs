@@ -101,7 +101,7 @@ fn reads(graph: &Graph, group: &Group) -> HashMap<Value, Vec<At>> {
             continue;
         }
         let operands = graph.operands(value.node);
-        let skipped = usize::from(matches!(graph.op(value.node).lower(), Form::Update));
+        let skipped = usize::from(graph.op(value.node).lower().overwrites());
         for &operand in &operands[skipped..] {
             let at = read_at(graph, group, value, operand, at);
             if note(operand, at) {

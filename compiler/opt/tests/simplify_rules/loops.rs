@@ -2,7 +2,8 @@
 
 use kiln_ir::op::{
     ArgKind, ArgReduce, Binary, Broadcast, Constant, DotDims, DotGeneral, DynamicSlice,
-    DynamicUpdateSlice, Reduce, ReduceKind, Slice, Transpose, Unary,
+    DynamicUpdateSlice, Reduce, ReduceKind, Scatter, ScatterDims, ScatterKind, ScatterMode, Slice,
+    Transpose, Unary,
 };
 use kiln_ir::{DType, Literal, Scalar, Shape, Type};
 
@@ -102,6 +103,30 @@ pub(crate) fn run_time_slices(fired: &mut Fired) {
                 });
             }
         }
+    }
+}
+
+pub(crate) fn scatters(fired: &mut Fired) {
+    for updates in [0, 2] {
+        let indices =
+            Literal::splat(Type::new(DType::I32, [updates]), Scalar::from_i128(DType::I32, 3));
+        let update =
+            Literal::splat(Type::new(DType::I32, [updates]), Scalar::from_i128(DType::I32, -1));
+        fired.program(&[counting(&[10]), indices, update], |g, p| {
+            let scatter = Scatter {
+                kind: ScatterKind::Add,
+                dims: ScatterDims {
+                    inserted_window_dims: vec![0],
+                    scatter_dims_to_operand_dims: vec![0],
+                    index_vector_dim: 1,
+                    ..ScatterDims::default()
+                },
+                mode: ScatterMode::Drop,
+                unique_indices: false,
+                indices_are_sorted: false,
+            };
+            g.add1(scatter, p, None).ok()
+        });
     }
 }
 

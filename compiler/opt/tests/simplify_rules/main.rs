@@ -29,6 +29,7 @@ fn every_rule_fires_and_is_exact() {
     loops::reductions(&mut fired);
     loops::contractions(&mut fired);
     loops::run_time_slices(&mut fired);
+    loops::scatters(&mut fired);
     loops::constants_fold(&mut fired);
     movement::functions_of_views(&mut fired);
     let rules: BTreeSet<&str> = kiln_opt::passes::simplify::rule_names().collect();

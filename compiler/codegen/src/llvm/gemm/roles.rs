@@ -52,7 +52,7 @@ pub(super) fn access(
     let strides = match c.exprs.get(factor) {
         Expr::Load { argument, index, valid: None } => {
             let same = arguments[*argument as usize].dtype == c.accumulator;
-            match (index.coefficient(free), index.coefficient(Axis::Inner)) {
+            match (c.exprs.coefficient(index, free), c.exprs.coefficient(index, Axis::Inner)) {
                 (Some(free), Some(inner)) if same => Some(Strides { free, inner }),
                 _ => None,
             }
@@ -63,8 +63,10 @@ pub(super) fn access(
     let reached = c.exprs.reachable([factor]);
     let contiguous = |axis: Axis| {
         let loads = c.exprs.iter().filter(|(id, ..)| reached[id.0 as usize]);
-        let along =
-            |e: &Expr| matches!(e, Expr::Load { index, .. } if index.coefficient(axis) == Some(1));
+        let along = |e: &Expr| match e {
+            Expr::Load { index, .. } => c.exprs.coefficient(index, axis) == Some(1),
+            _ => false,
+        };
         loads.filter(|(_, e, _)| along(e)).count()
     };
     let inner = contiguous(Axis::Inner) > contiguous(free);

@@ -141,8 +141,14 @@ fn next_row<'a>(body: &Body<'a, '_>) -> (usize, Vec<Next<'a>>) {
         return (0, Vec::new());
     }
     let order = body.order(first, Level::Step);
+    // Not of elements at indices that are data: those of the next point are not at hand.
+    let known = |index: &Index| {
+        let mut known = true;
+        index.for_each_dynamic(&mut |e| known &= body.levels.of_expr(e) == Level::Kernel);
+        known
+    };
     let loads = order.into_iter().filter_map(|e| match loops.exprs.get(e) {
-        Expr::Load { argument, index, .. } => Some((*argument, index)),
+        Expr::Load { argument, index, .. } => known(index).then_some((*argument, index)),
         _ => None,
     });
     (busiest, loads.collect())

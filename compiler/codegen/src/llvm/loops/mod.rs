@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `shape` | vector widths, unrolling, units of work: everything decided before emission |
 //! | `points` | lanes along the last point axis |
+//! | `scatter` | elements at places known only at run time |
 //! | `inner` | lanes along the inner axis of each stage |
 //!
 //! An entry does the units `begin..end` of a grid. What a unit is never changes a
@@ -11,6 +12,7 @@
 
 mod inner;
 mod points;
+mod scatter;
 mod shape;
 
 use inkwell::IntPredicate;
@@ -89,7 +91,9 @@ pub(crate) fn emit<'c>(
     if !loops.points.contains(&0) {
         let any = build.icmp(IntPredicate::ULT, body.begin, body.end);
         build.when("units", any, || {
+            let scatters = loops.stages.iter().any(|s| !s.scatters.is_empty());
             launch = match loops.lanes {
+                Lanes::Points if scatters => scatter::emit(&body),
                 Lanes::Points => points::emit(&body),
                 Lanes::Inner => inner::emit(&body),
             };
@@ -196,6 +200,42 @@ impl<'a, 'c> Body<'a, 'c> {
             rest = b.op(Op::UDiv, rest, extent);
         }
         coordinates
+    }
+
+    /// Calls `run` for the units of this call: blocks of `block` points of the last axis,
+    /// `blocks` in each of `rows` rows of `extent` points. Neighbouring blocks of a row
+    /// come as one range.
+    fn for_each_block(
+        &self,
+        rows: u64,
+        blocks: u64,
+        block: u64,
+        extent: u64,
+        run: &mut dyn FnMut(Value<'c>, (Value<'c>, Value<'c>)),
+    ) {
+        use inkwell::values::InstructionOpcode as Op;
+        let (b, begin, end) = (self.build(), self.begin, self.end);
+        let most =
+            |x: Value<'c>, limit: u64| b.binary_intrinsic("llvm.umin", x, b.i64(limit as i64));
+        let size = b.i64(block as i64);
+        if rows == 1 {
+            run(b.i64(0), (b.mul(begin, size), most(b.mul(end, size), extent)));
+            return;
+        }
+        // The first and the last row may be done in part.
+        let count = b.i64(blocks as i64);
+        let first = b.op(Op::UDiv, begin, count);
+        let last = b.op(Op::UDiv, b.sub(end, b.i64(1)), count);
+        let from = b.mul(b.sub(begin, b.mul(first, count)), size);
+        let to = most(b.mul(b.sub(end, b.mul(last, count)), size), extent);
+        let after = b.add(last, b.i64(1));
+        b.for_each("row", (first, after, 1), Vec::new(), |row, none| {
+            let is = |other| b.icmp(IntPredicate::EQ, row, other);
+            let from = b.select(is(first), from, b.i64(0));
+            let to = b.select(is(last), to, b.i64(extent as i64));
+            run(row, (from, to));
+            none
+        });
     }
 
     /// Steps of a stage at a place: the number, and whether it is the stage's extent.

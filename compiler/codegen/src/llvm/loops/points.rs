@@ -20,8 +20,6 @@
 //!     for q of the tile                    the gathers hit the same lines again
 //! ```
 
-use inkwell::values::InstructionOpcode as Op;
-
 use super::shape::{BUSY, Cost, DIVISIBLE, LONG, Level, UNIT, grain, masks};
 use super::{Body, Cut, Launch, Strip};
 use crate::kernel::{Axis, Expr, Stage};
@@ -47,7 +45,7 @@ impl Tile {
         let last = loops.points.len().checked_sub(1)?;
         loops.exprs.iter().find_map(|(_, expr, dtype)| {
             let Expr::Load { index, .. } = expr else { return None };
-            let step = index.coefficient(Axis::Point(last as u32))?;
+            let step = loops.exprs.coefficient(index, Axis::Point(last as u32))?;
             let axis = (0..last).find(|&q| {
                 let along = index.coefficient(Axis::Point(q as u32));
                 along.is_some_and(|c| c.abs() == 1) && loops.points[q] > 1
@@ -162,25 +160,9 @@ pub(super) fn emit<'c>(body: &Body<'_, 'c>) -> Launch {
         });
         return shape.launch();
     }
-    let block = b.i64(shape.block as i64);
-    if shape.rows == 1 {
-        let range = (b.mul(begin, block), most(b.mul(end, block), shape.extent));
-        run(body, &shape, b.i64(0), range, &values);
-        return shape.launch();
-    }
-    // The first and the last row may be done in part.
-    let blocks = b.i64(shape.blocks as i64);
-    let first = b.op(Op::UDiv, begin, blocks);
-    let last = b.op(Op::UDiv, b.sub(end, b.i64(1)), blocks);
-    let from = b.mul(b.sub(begin, b.mul(first, blocks)), block);
-    let to = most(b.mul(b.sub(end, b.mul(last, blocks)), block), shape.extent);
-    let after = b.add(last, b.i64(1));
-    b.for_each("row", (first, after, 1), Vec::new(), |row, none| {
-        let is = |other| b.icmp(inkwell::IntPredicate::EQ, row, other);
-        let from = b.select(is(first), from, b.i64(0));
-        let to = b.select(is(last), to, b.i64(shape.extent as i64));
-        run(body, &shape, row, (from, to), &values);
-        none
+    let Shape { rows, blocks, block, extent, .. } = shape;
+    body.for_each_block(rows, blocks, block, extent, &mut |row, range| {
+        run(body, &shape, row, range, &values);
     });
     shape.launch()
 }

@@ -53,6 +53,11 @@ impl Levels {
             .collect()
     }
 
+    /// The level of one expression.
+    pub fn of_expr(&self, id: ExprId) -> Level {
+        self.0[id.0 as usize]
+    }
+
     /// Whether an expression is computed for each vector.
     fn in_vectors(&self, loops: &Loops, id: ExprId) -> bool {
         let from = if loops.lanes == Lanes::Points { Level::Strip } else { Level::Step };
@@ -116,6 +121,12 @@ impl Cost {
         for store in &stage.stores {
             let dtype = arguments[store.argument as usize].dtype;
             cost.bytes += dtype.size() as u64;
+            cost.note(dtype);
+        }
+        for scatter in &stage.scatters {
+            let dtype = arguments[scatter.argument as usize].dtype;
+            let times = if scatter.combine.is_some() { 2 } else { 1 };
+            cost.bytes += times * dtype.size() as u64;
             cost.note(dtype);
         }
         for reduction in &stage.reductions {
@@ -198,6 +209,6 @@ pub(super) fn masks(isa: Isa, loops: &Loops, arguments: &[Argument], levels: &Le
             || !levels.in_vectors(loops, id)
             || isa.masks(dtype.size())
     });
-    let stores = loops.stages.iter().flat_map(|s| &s.stores);
-    loads && stores.into_iter().all(|s| isa.masks(arguments[s.argument as usize].dtype.size()))
+    let mut written = loops.stages.iter().flat_map(|s| s.written());
+    loads && written.all(|(argument, _)| isa.masks(arguments[argument as usize].dtype.size()))
 }

@@ -88,7 +88,7 @@ impl Binary {
 
 impl Binary {
     /// The definition, for one element of each operand.
-    fn apply(self, a: Scalar, b: Scalar) -> Scalar {
+    pub(in crate::op) fn apply(self, a: Scalar, b: Scalar) -> Scalar {
         let dtype = a.dtype();
         match (self, a.as_i128(), b.as_i128()) {
             (Binary::Min, ..) => lesser(a, b),

@@ -92,6 +92,14 @@ impl Assessor<'_> {
                         self.want(o, Wanted { context, times: 2 * elements, domain: elements });
                     }
                 }
+                Form::Scatter(_) => {
+                    let (indices, updates) = (row.operands[1], row.operands[2]);
+                    let elements = nodes[updates].elements;
+                    flops = flops.saturating_add(weight * elements);
+                    self.want(updates, everywhere(elements, WIDE));
+                    let context = self.view(m, 1, WIDE);
+                    self.want(indices, everywhere(nodes[indices].elements, context));
+                }
                 Form::Update => {
                     let elements = nodes[row.operands[1]].elements;
                     flops = flops.saturating_add(weight * elements);
@@ -128,7 +136,7 @@ impl Assessor<'_> {
         }
         for &r in &roots {
             let written = match fit {
-                Fit::Update(node) => nodes[nodes[node].operands[1]].elements,
+                Fit::Update(node) => nodes[nodes[node].updates()].elements,
                 _ => nodes[r].elements,
             };
             bytes = bytes.saturating_add(written * nodes[r].size);
@@ -197,6 +205,20 @@ impl Assessor<'_> {
                 self.want(row.operands[0], Wanted { context, times: w.times, domain });
                 for &start in &row.operands[1..] {
                     self.want(start, Wanted { context: ONCE, times: 1, domain: 1 });
+                }
+            }
+            Form::Gather(_) => {
+                let domain = w.domain.min(row.elements);
+                let operand =
+                    Wanted { context: self.view(m, 0, w.context), times: w.times, domain };
+                self.want(row.operands[0], operand);
+                // An index is read once for the window that it is the start of.
+                let indices = row.operands[1];
+                let times = w.times.min(nodes[indices].elements);
+                let context = self.view(m, 1, w.context);
+                self.want(indices, Wanted { context, times, domain });
+                for &fill in &row.operands[2..] {
+                    self.want(fill, Wanted { context: ONCE, times: 1, domain: 1 });
                 }
             }
             _ => {

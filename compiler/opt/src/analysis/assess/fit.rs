@@ -19,7 +19,7 @@ impl Assessor<'_> {
             Form::Contraction(_) if heavy.next().is_none() => {
                 self.contraction(first, members, roots).then_some(Fit::Contraction(first))
             }
-            Form::Update if heavy.next().is_none() => {
+            Form::Update | Form::Scatter(_) if heavy.next().is_none() => {
                 let base = nodes[first].operands[0];
                 let reads = |&m: &At| m != first && nodes[m].operands.contains(&base);
                 let copied = nodes.updated(base) && members.iter().any(reads);

@@ -60,10 +60,8 @@ fn free(nodes: &Nodes, cx: &mut PassCx) -> Vec<bool> {
             _ => false,
         };
         // The base of an update must be in memory.
-        let base = row
-            .readers
-            .iter()
-            .any(|&r| matches!(nodes[r].form, Form::Update) && nodes[r].operands[0] == at);
+        let base =
+            row.readers.iter().any(|&r| nodes[r].form.overwrites() && nodes[r].operands[0] == at);
         // What reads it may not be part of the update (see `assess`).
         let reads_base = row.operands.iter().any(|&o| nodes.updated(o));
         if !view || base || reads_base || !row.live || !nodes.computed(at) {

@@ -19,6 +19,8 @@ pub(super) const DYNAMIC_SLICE: &[Rule] =
 pub(super) const DYNAMIC_UPDATE_SLICE: &[Rule] =
     &[("dynamic_update_slice.full", update_full), ("dynamic_update_slice.empty", update_empty)];
 
+pub(super) const SCATTER: &[Rule] = &[("scatter.empty", scatter_empty)];
+
 fn reduce<'g>(site: &Site<'g>) -> Option<&'g Reduce> {
     match site.op() {
         Op::Reduce(r) => Some(r),
@@ -116,6 +118,12 @@ fn dynamic_slice_known(site: &Site) -> Option<Term> {
 fn update_full(site: &Site) -> Option<Term> {
     let [base, update]: [Value; 2] = site.operands[..2].try_into().expect("two operands");
     (site.graph.ty(base) == site.graph.ty(update)).then(|| update.into())
+}
+
+/// No updates change nothing.
+fn scatter_empty(site: &Site) -> Option<Term> {
+    let empty = site.graph.ty(site.operands[2]).elements() == 0;
+    empty.then(|| site.operands[0].into())
 }
 
 fn update_empty(site: &Site) -> Option<Term> {

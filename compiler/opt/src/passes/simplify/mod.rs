@@ -170,8 +170,9 @@ fn rules(op: &Op) -> [&'static [Rule]; 3] {
         Op::DotGeneral(_) => loops::DOT_GENERAL,
         Op::DynamicSlice(_) => loops::DYNAMIC_SLICE,
         Op::DynamicUpdateSlice(_) => loops::DYNAMIC_UPDATE_SLICE,
+        Op::Scatter(_) => loops::SCATTER,
         Op::Constant(_) => fold::CONSTANT,
-        Op::Parameter(_) | Op::Iota(_) | Op::Call(_) => &[],
+        Op::Parameter(_) | Op::Iota(_) | Op::Gather(_) | Op::Call(_) => &[],
     };
     let any: &'static [Rule] = match op {
         Op::Parameter(_) | Op::Constant(_) | Op::Call(_) => &[],
@@ -205,6 +206,7 @@ pub fn rule_names() -> impl Iterator<Item = &'static str> {
         loops::DOT_GENERAL,
         loops::DYNAMIC_SLICE,
         loops::DYNAMIC_UPDATE_SLICE,
+        loops::SCATTER,
         fold::CONSTANT,
         fold::ANY,
         maps::MAP,
