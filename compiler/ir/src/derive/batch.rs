@@ -27,7 +27,7 @@ pub struct Batch<'a> {
 
 impl Batch<'_> {
     /// Operand `i`, batched: repeated if it is not.
-    fn operand(&self, rule: &mut Rule<'_>, i: usize) -> Value {
+    pub(super) fn operand(&self, rule: &mut Rule<'_>, i: usize) -> Value {
         let value = rule.operands[i];
         if self.operands[i] { value } else { self.repeat(rule, value) }
     }

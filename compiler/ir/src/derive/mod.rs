@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `elementwise` | functions of one, two and three elements |
 //! | `movement` | views, and boxes at run-time starts |
+//! | `indexed` | windows at indices, over a batch too |
 //! | `reduce` | reductions |
 //! | `contraction` | sums of products |
 //! | `batch` | every op over a batch |
@@ -24,6 +25,7 @@
 pub(crate) mod batch;
 pub(crate) mod contraction;
 pub(crate) mod elementwise;
+pub(crate) mod indexed;
 pub(crate) mod movement;
 pub(crate) mod reduce;
 

@@ -1,9 +1,12 @@
 //! Windows of a tensor at indices, as a new tensor.
 
+use smallvec::smallvec;
+
 use super::{Names, apart, patterns, result_shape, window_start};
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, indexed};
 use crate::op::index::{ravel, unravel};
 use crate::op::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, check, sample};
-use crate::{DType, Form, Literal, Type};
+use crate::{DType, Form, Literal, Type, Value};
 
 /// Which axes of operand, indices and result of a gather belong together.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -162,6 +165,19 @@ impl OpDef for Gather {
             }
             x.get(ravel(extents, &place))
         })]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(indexed::gather_jvp(self, rule, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(cotangents[0]
+            .map_or(smallvec![None; rule.operands.len()], |ct| indexed::gather_vjp(self, rule, ct)))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(indexed::gather_vmap(self, rule, batch))
     }
 
     fn share(&self) -> Share {

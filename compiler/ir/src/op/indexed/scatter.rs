@@ -1,10 +1,13 @@
 //! A tensor with windows at indices replaced, or combined with updates.
 
+use smallvec::smallvec;
+
 use super::{GatherDims, Names, Pattern, apart, patterns, result_shape, window_start};
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, indexed};
 use crate::op::elementwise::Binary;
 use crate::op::index::{indices as every, ravel};
 use crate::op::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, check};
-use crate::{DType, Form, Literal, Scalar, Shape, Type};
+use crate::{DType, Form, Literal, Scalar, Shape, Type, Value};
 
 /// Which axes of operand, indices and updates of a scatter belong together.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -283,6 +286,21 @@ impl OpDef for Scatter {
             };
         }
         vec![Literal::from_fn(results[0].clone(), |i| result[i])]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        indexed::scatter_jvp(self, rule, tangents)
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        match cotangents[0] {
+            Some(ct) => indexed::scatter_vjp(self, rule, ct),
+            None => Ok(smallvec![None, None, None]),
+        }
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(indexed::scatter_vmap(self, rule, batch))
     }
 
     fn share(&self) -> Share {
