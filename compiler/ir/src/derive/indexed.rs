@@ -245,10 +245,12 @@ pub(crate) fn gather_vmap(op: &Gather, rule: &mut Rule<'_>, batch: Batch<'_>) ->
     // Another fill value at each entry: chosen where the window is out of range.
     let clipped = rule.add(Gather { mode: GatherMode::Clip, ..batched.clone() }, &[values, at]);
     let inside = in_range(&batched, rule, values, at);
-    let result = rule.ty(rule.results[0]).shape;
-    let shape: Vec<usize> = std::iter::once(batch.size).chain(result.iter().copied()).collect();
+    let mut shape = rule.ty(clipped).shape.to_vec();
+    if !x && !indices {
+        shape.insert(0, batch.size);
+    }
+    let axes: Vec<usize> = (1..shape.len()).collect();
     let ty = rule.ty(values).with_shape(shape);
-    let axes: Vec<usize> = (1..=result.rank()).collect();
     let mut spread = |value: Value, ty: &Type| rule.spread(value, &axes, ty);
     let (clipped, inside) = (spread(clipped, &ty), spread(inside, &ty.with_dtype(DType::Bool)));
     let fill = rule.spread(fill, &[0], &ty);

@@ -6,7 +6,7 @@ use super::{GatherDims, Names, Pattern, apart, patterns, result_shape, window_st
 use crate::derive::{Batch, Derived, NoRule, Results, Rule, indexed};
 use crate::op::elementwise::Binary;
 use crate::op::index::{indices as every, ravel};
-use crate::op::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, check};
+use crate::op::{Attrs, Domain, InferError, Op, OpDef, Sample, Share, Types, check};
 use crate::{DType, Form, Literal, Scalar, Shape, Type, Value};
 
 /// Which axes of operand, indices and updates of a scatter belong together.
@@ -358,6 +358,16 @@ impl OpDef for Scatter {
                     add(kind, clip, Type::new(dtype, elements.x), index(), elements, near);
                 }
             }
+        }
+        // One window keeps every promise.
+        let one = &patterns()[2];
+        for kind in [ScatterKind::Set, ScatterKind::Add, ScatterKind::Mul, ScatterKind::Max] {
+            add(kind, drop, Type::new(DType::F32, one.x), index(), one, near);
+        }
+        let last = samples.len() - 4;
+        for sample in &mut samples[last..] {
+            let Op::Scatter(scatter) = &mut sample.op else { unreachable!("added above") };
+            (scatter.unique_indices, scatter.indices_are_sorted) = (true, true);
         }
         samples
     }
