@@ -1,6 +1,8 @@
 //! Batching: a function of one, applied to many at once.
 
-use kiln_trace::{At, transform};
+use kiln_ir::Graph;
+use kiln_ir::derive::graph as transform;
+use kiln_trace::At;
 
 use super::function::{Function, apply, poison, rebuild};
 use crate::tensor::resolve_axis;
@@ -83,7 +85,9 @@ pub(super) fn batched<T: Tree, R: Tree>(
         Ok(function) => function,
         Err((result, _)) => return result,
     };
-    let derive = || transform::vmap(&function.graph, &function.is_explicit(), size?);
+    let derive = || -> Result<Graph, Error> {
+        Ok(transform::vmap(&function.graph, &function.is_explicit(), size?)?)
+    };
     match derive() {
         Ok(graph) => {
             let results = apply(&graph, &function.operands(&first), caller);

@@ -1,6 +1,7 @@
 //! Forward mode: from arguments on to results.
 
-use kiln_trace::{At, transform};
+use kiln_ir::derive::graph as transform;
+use kiln_trace::At;
 
 use super::function::{Function, apply, check, poison, rebuild};
 use crate::{Error, Tensor, Tree};
@@ -30,7 +31,7 @@ pub fn jvp<T: Tree, R: Tree>(f: impl FnOnce(&T) -> R, at: &T, tangent: &T) -> (R
         Ok(function) => function,
         Err((result, error)) => return (poison(&result, &error), result),
     };
-    let derive = || {
+    let derive = || -> Result<_, Error> {
         let joint = transform::jvp(&function.graph, &float_parameters(&function))?;
         let mut operands = function.operands(at);
         operands.extend(float_leaves(at, tangent));
@@ -89,8 +90,8 @@ pub fn linearize<T: Tree, R: Tree>(f: impl FnOnce(&T) -> R, at: &T) -> (R, Pushf
             let linear = Ok((parts.backward, residuals));
             (value, Pushforward { linear, argument, result })
         }
-        Err(error) => {
-            let error = kiln_trace::fail(error, caller);
+        Err(missing) => {
+            let error = kiln_trace::fail(missing.into(), caller);
             let result = poison(&function.result, &error);
             let slope = Pushforward::failed(at, &result, error);
             (result, slope)

@@ -2,7 +2,8 @@
 
 use std::marker::PhantomData;
 
-use kiln_trace::{At, transform};
+use kiln_ir::derive::graph as transform;
+use kiln_trace::At;
 
 use super::function::{Function, apply, check, poison, rebuild};
 use crate::{DType, Error, Tensor, Tree};
@@ -61,7 +62,7 @@ fn gradient<T: Tree, L: Loss>(f: impl FnOnce(&T) -> L, at: &T, caller: At) -> (L
         Ok(function) => function,
         Err((result, error)) => return (result, poison(at, &error)),
     };
-    let derive = || {
+    let derive = || -> Result<_, Error> {
         floats("grad", at)?;
         let outputs = function.graph.outputs();
         let dtype = loss_dtype(&function)?;
@@ -137,7 +138,7 @@ pub fn vjp<T: Tree, R: Tree>(f: impl FnOnce(&T) -> R, at: &T) -> (R, Pullback<T,
     let graph = &function.graph;
     let (parameters, outputs) = (graph.parameters().len(), graph.outputs().len());
     let seeded: Vec<bool> = graph.outputs().iter().map(|&v| graph.ty(v).dtype.is_float()).collect();
-    let derive = || {
+    let derive = || -> Result<_, Error> {
         floats("vjp", at)?;
         let joint = transform::vjp(graph, &function.is_explicit(), &seeded)?;
         Ok(transform::split(&joint, parameters, outputs))

@@ -17,6 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kiln_ir::Source;
+use kiln_ir::derive::NoRule;
 
 /// Who can do something about an [`Error`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -215,6 +216,16 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.inner.cause.as_ref().map(|c| &**c as _)
+    }
+}
+
+impl From<NoRule> for Error {
+    fn from(missing: NoRule) -> Error {
+        let error = Error::new(ErrorKind::Unsupported, missing.reason).with_op(missing.op);
+        match missing.place {
+            Some(source) => error.with_source(source),
+            None => error,
+        }
     }
 }
 

@@ -20,14 +20,12 @@
 //! | [`mod@error`] | [`Error`]: the one error type, its kinds and its text |
 //! | [`mod@location`] | from a caller's location and the open scopes to a `Source` |
 //! | [`mod@tracer`] | the stack of open traces |
-//! | [`mod@transform`] | derivatives and batches of whole graphs |
 
 #![forbid(unsafe_code)]
 
 pub mod error;
 pub mod location;
 pub mod tracer;
-pub mod transform;
 
 pub use error::{DeviceErrorKind, Error, ErrorKind};
 pub use location::{At, named_scope, set_own_folder};

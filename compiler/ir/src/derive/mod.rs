@@ -10,8 +10,8 @@
 //!
 //! *Batched* values have one axis more, the first, of the batch's size.
 //!
-//! The rules of single ops are all there is: transformations of whole graphs
-//! (`kiln-trace`) apply them node by node.
+//! The rules of single ops are all there is: transformations of whole graphs, in
+//! [`mod@graph`], apply them node by node.
 //!
 //! | module | holds the rules of |
 //! |---|---|
@@ -21,10 +21,12 @@
 //! | `reduce` | reductions |
 //! | `contraction` | sums of products |
 //! | `batch` | every op over a batch |
+//! | [`mod@graph`] | transformations of whole graphs |
 
 pub(crate) mod batch;
 pub(crate) mod contraction;
 pub(crate) mod elementwise;
+pub mod graph;
 pub(crate) mod indexed;
 pub(crate) mod movement;
 pub(crate) mod reduce;
@@ -48,12 +50,20 @@ pub struct NoRule {
     pub op: &'static str,
     /// What is missing, and what to do instead.
     pub reason: String,
+    /// Where the op comes from, if that is known.
+    pub place: Option<Source>,
 }
 
 impl NoRule {
     /// The op called `op` has no such rule, because of `reason`.
     pub fn new(op: &'static str, reason: impl Into<String>) -> NoRule {
-        NoRule { op, reason: reason.into() }
+        NoRule { op, reason: reason.into(), place: None }
+    }
+
+    /// The same, of an op that comes from `source`.
+    fn at(mut self, source: Option<&Source>) -> NoRule {
+        self.place = self.place.or_else(|| source.cloned());
+        self
     }
 }
 

@@ -1,13 +1,10 @@
 //! Batching.
 
+use crate::derive::{Batch, NoRule, Rule};
+use crate::op::Broadcast;
+use crate::{Graph, Op, Shape, Value};
 use hashbrown::HashMap;
-use kiln_ir::derive::{Batch, Rule};
-use kiln_ir::op::Broadcast;
-use kiln_ir::{Graph, Op, Shape, Value};
 use smallvec::SmallVec;
-
-use super::no_rule;
-use crate::Error;
 
 /// The graph over a batch of `size`: each parameter that `batched` marks has one axis more,
 /// the first, and so has every output.
@@ -16,8 +13,8 @@ use crate::Error;
 ///
 /// # Errors
 /// If an op on the way has no rule.
-pub fn vmap(graph: &Graph, batched: &[bool], size: usize) -> Result<Graph, Error> {
-    let graph = kiln_ir::inline(graph);
+pub fn vmap(graph: &Graph, batched: &[bool], size: usize) -> Result<Graph, NoRule> {
+    let graph = crate::inline(graph);
     let mut over = Graph::new(graph.name());
     // What each value became, and whether it is batched.
     let mut places: HashMap<Value, (Value, bool)> = HashMap::new();
@@ -38,7 +35,7 @@ pub fn vmap(graph: &Graph, batched: &[bool], size: usize) -> Result<Graph, Error
         let results: SmallVec<[Value; 1]> = if any {
             let mut rule = Rule::new(&mut over, source, &operands, &[]);
             let batch = Batch { operands: &marks, size };
-            op.vmap(&mut rule, batch).map_err(|e| no_rule(&graph, node, e))?
+            op.vmap(&mut rule, batch).map_err(|e| e.at(graph.source(node)))?
         } else {
             let copy = over.add(op.clone(), &operands, source);
             over.results(copy.expect("the same op takes operands of the same types")).collect()

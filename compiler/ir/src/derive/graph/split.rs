@@ -1,7 +1,7 @@
 //! Forward now, back later.
 
+use crate::{Graph, NodeId, Op, ParameterInfo, Value};
 use hashbrown::{HashMap, HashSet};
-use kiln_ir::{Graph, NodeId, Op, ParameterInfo, Value};
 
 /// A graph in two parts, of which the second is given what the first computes for it.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@
 //!
 //! The interpreter computes both sides. An op without a rule must say why, and is named here.
 
+use kiln_ir::derive::graph::{jvp, vjp, vmap};
 use kiln_ir::op::{Sample, ScatterKind};
 use kiln_ir::{DType, Graph, Literal, Op, ParameterInfo, Scalar, Type, Value, eval, verify};
-use kiln_trace::transform::{jvp, vjp, vmap};
 
 /// Ops that have no rule, with the transformation: each for a reason that its error gives.
 const WITHOUT: &[(&str, &str)] = &[("dynamic_slice", "vmap"), ("dynamic_update_slice", "vmap")];

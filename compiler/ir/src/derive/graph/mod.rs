@@ -1,7 +1,7 @@
 //! Transformations of whole graphs: derivatives, batches.
 //!
 //! Each takes a graph and returns another, built by applying the rules of single ops
-//! (`kiln_ir::derive`) node by node. So they nest in any way: the result is an ordinary graph.
+//! (see [`super`]) node by node. So they nest in any way: the result is an ordinary graph.
 //!
 //! | function | from `f: (x..) -> (y..)` to |
 //! |---|---|
@@ -18,25 +18,13 @@ mod split;
 mod vjp;
 mod vmap;
 
+use crate::{Graph, NodeId, Value};
 use hashbrown::HashSet;
-use kiln_ir::derive::NoRule;
-use kiln_ir::{Graph, NodeId, Value};
 
 pub use jvp::jvp;
 pub use split::{Split, split};
 pub use vjp::vjp;
 pub use vmap::vmap;
-
-use crate::Error;
-
-/// The error that an op has no rule, at the op's line.
-fn no_rule(graph: &Graph, node: NodeId, error: NoRule) -> Error {
-    let user = Error::user(error.reason).with_op(error.op);
-    match graph.source(node) {
-        Some(source) => user.with_source(source.clone()),
-        None => user,
-    }
-}
 
 /// The values that depend on one of `sources` by a path of floats: those that can have a
 /// derivative by it.

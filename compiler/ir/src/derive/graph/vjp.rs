@@ -1,14 +1,13 @@
 //! Reverse mode.
 
+use crate::derive::{NoRule, Rule};
+use crate::op::Binary;
+use crate::{Graph, ParameterInfo, Value};
 use hashbrown::HashMap;
-use kiln_ir::derive::Rule;
-use kiln_ir::op::Binary;
-use kiln_ir::{Graph, ParameterInfo, Value};
 use smallvec::SmallVec;
 
+use super::dependent;
 use super::jvp::{derived_name, zeros};
-use super::{dependent, no_rule};
-use crate::Error;
 
 /// The graph together with what a cotangent of its outputs is for some parameters.
 ///
@@ -19,8 +18,8 @@ use crate::Error;
 ///
 /// # Errors
 /// If an op on the way has no rule.
-pub fn vjp(graph: &Graph, active: &[bool], seeded: &[bool]) -> Result<Graph, Error> {
-    let mut joint = kiln_ir::inline(graph);
+pub fn vjp(graph: &Graph, active: &[bool], seeded: &[bool]) -> Result<Graph, NoRule> {
+    let mut joint = crate::inline(graph);
     let outputs = joint.outputs().to_vec();
     let sources: Vec<Value> =
         joint.parameters().zip(active).filter(|(_, active)| **active).map(|(p, _)| p).collect();
@@ -49,7 +48,7 @@ pub fn vjp(graph: &Graph, active: &[bool], seeded: &[bool]) -> Result<Graph, Err
         let operands = joint.operands(node);
         let (op, source) = (joint.op(node).clone(), joint.source(node).cloned());
         let derived = op.vjp(&mut Rule::new(&mut joint, source, &operands, &results), &given);
-        let derived = derived.map_err(|e| no_rule(&joint, node, e))?;
+        let derived = derived.map_err(|e| e.at(joint.source(node)))?;
         debug_assert_eq!(derived.len(), operands.len(), "{}: one for each operand", op.name());
         for (operand, cotangent) in operands.into_iter().zip(derived) {
             if let Some(cotangent) = cotangent.filter(|_| dependent.contains(&operand)) {

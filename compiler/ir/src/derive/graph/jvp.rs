@@ -1,13 +1,12 @@
 //! Forward mode.
 
+use crate::derive::{NoRule, Rule};
+use crate::op::{Broadcast, Constant};
+use crate::{Graph, Literal, ParameterInfo, Scalar, Value};
 use hashbrown::HashMap;
-use kiln_ir::derive::Rule;
-use kiln_ir::op::{Broadcast, Constant};
-use kiln_ir::{Graph, Literal, ParameterInfo, Scalar, Value};
 use smallvec::SmallVec;
 
-use super::{dependent, no_rule};
-use crate::Error;
+use super::dependent;
 
 /// The graph together with its derivative along tangents of some parameters.
 ///
@@ -17,8 +16,8 @@ use crate::Error;
 ///
 /// # Errors
 /// If an op on the way has no rule.
-pub fn jvp(graph: &Graph, active: &[bool]) -> Result<Graph, Error> {
-    let mut joint = kiln_ir::inline(graph);
+pub fn jvp(graph: &Graph, active: &[bool]) -> Result<Graph, NoRule> {
+    let mut joint = crate::inline(graph);
     let outputs = joint.outputs().to_vec();
     let sources: Vec<Value> =
         joint.parameters().zip(active).filter(|(_, active)| **active).map(|(p, _)| p).collect();
@@ -44,7 +43,7 @@ pub fn jvp(graph: &Graph, active: &[bool]) -> Result<Graph, Error> {
         }
         let (op, source) = (joint.op(node).clone(), joint.source(node).cloned());
         let derived = op.jvp(&mut Rule::new(&mut joint, source, &operands, &results), &given);
-        let derived = derived.map_err(|e| no_rule(&joint, node, e))?;
+        let derived = derived.map_err(|e| e.at(joint.source(node)))?;
         debug_assert_eq!(derived.len(), results.len(), "{}: a tangent for each result", op.name());
         for (result, tangent) in results.into_iter().zip(derived) {
             if let Some(tangent) = tangent {
