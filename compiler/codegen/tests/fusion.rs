@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Builder, Random, add_constants, arguments, run_group, run_unfused};
-use kiln_codegen::kernel::Kernel;
+use kiln_codegen::kernel::{Body, Kernel};
 use kiln_codegen::lower::Lowered;
 use kiln_ir::op::{
     ArgKind, ArgReduce, Binary, Broadcast, Compare, Concatenate, Constant, Convert, Domain,
@@ -107,6 +107,68 @@ fn views_move_nothing() {
     let group = b.group(Kind::Map { space: dims }, &[c]);
     let lowered = check(&b, &group, Domain::Any);
     assert!(lowered.temporaries.is_empty());
+}
+
+/// How many expressions a kernel has, over all its parts.
+fn expressions(kernel: &Kernel) -> usize {
+    match &kernel.body {
+        Body::Together(parts) => parts.iter().map(|part| part.exprs.len()).sum(),
+        Body::Loops(loops) => loops.exprs.len(),
+        Body::Contraction(c) => c.exprs.len(),
+    }
+}
+
+#[test]
+fn the_space_is_cut_where_pieces_are_joined() {
+    // Pieces of unlike extents, one of them empty and two of them of one parameter; two
+    // roots, and another operand that is as long as the whole.
+    for axis in [0, 1] {
+        let mut b = Builder::new();
+        let dims = |n: usize| if axis == 0 { format!("f32[{n},3]") } else { format!("f32[3,{n}]") };
+        let mut pieces: Vec<Value> =
+            [1, 7, 0, 2, 16].iter().map(|&n| b.parameter(&dims(n))).collect();
+        pieces.push(pieces[1]);
+        let neg = b.add(Unary::Neg, &[pieces[4]]);
+        pieces.push(neg);
+        let y = b.parameter(&dims(49));
+        let joined = b.add(Concatenate { axis }, &pieces);
+        let sum = b.add(Binary::Add, &[joined, y]);
+        let space = b.graph.ty(sum).shape.clone();
+        let group = b.group(Kind::Map { space }, &[joined, sum]);
+        let lowered = check(&b, &group, Domain::Any);
+        let Body::Together(parts) = &only(&lowered).body else { panic!("one part for each piece") };
+        assert_eq!(parts.len(), 6);
+        assert!(!only(&lowered).to_string().contains("select"), "nothing is left to choose");
+    }
+}
+
+#[test]
+fn joining_takes_expressions_for_each_piece() {
+    let size = |n: usize| {
+        let mut b = Builder::new();
+        let rows: Vec<Value> = (0..n)
+            .map(|_| {
+                let x = b.parameter("f32[8]");
+                let y = b.add(Unary::Neg, &[x]);
+                b.add(Reshape { shape: shape(&[1, 8]) }, &[y])
+            })
+            .collect();
+        let joined = b.add(Concatenate { axis: 0 }, &rows);
+        let group = b.group(Kind::Map { space: shape(&[n, 8]) }, &[joined]);
+        expressions(only(&check(&b, &group, Domain::Any)))
+    };
+    assert_eq!(size(300), 10 * size(30));
+}
+
+#[test]
+fn what_is_joined_and_then_moved_is_not_cut() {
+    let mut b = Builder::new();
+    let rows: Vec<Value> = (0..6).map(|_| b.parameter("i32[2]")).collect();
+    let joined = b.add(Concatenate { axis: 0 }, &rows);
+    let back = b.add(Reverse { axes: vec![0] }, &[joined]);
+    let group = b.group(Kind::Map { space: shape(&[12]) }, &[back]);
+    let lowered = check(&b, &group, Domain::Any);
+    assert!(matches!(only(&lowered).body, Body::Loops(_)));
 }
 
 #[test]

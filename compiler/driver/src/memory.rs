@@ -192,6 +192,10 @@ impl Builder<'_> {
         for (w, root) in arguments(true) {
             for (_, input) in arguments(false) {
                 let pair = (self.buffers[&input], self.buffers[&root]);
+                let [from, to] = [pair.0, pair.1].map(|b| self.layout.problem.buffers[b.0].bytes);
+                if from != to {
+                    continue;
+                }
                 let all = arguments(false).filter(|(_, other)| self.buffers[other] == pair.0).all(
                     |(r, other)| {
                         // A contraction's tiles are not told apart by its kernel IR.

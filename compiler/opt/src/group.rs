@@ -18,6 +18,14 @@
 use hashbrown::HashSet;
 use kiln_ir::{Graph, NodeId, Op, Scalar, Shape, Value};
 
+/// Operands from which on a concatenation is no longer a view that each reader computes
+/// again: it has a kernel, which lowering cuts at the joints.
+pub const CUT: usize = 5;
+
+/// Most operands of a concatenation whose elements choose between them at run time,
+/// because it is read through a view, by a row program or by a contraction.
+pub const CHOICES: usize = 16;
+
 /// A fused graph: groups in a topological order.
 #[derive(Clone, Debug, Default)]
 pub struct Fusion {

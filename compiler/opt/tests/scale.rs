@@ -7,8 +7,8 @@ mod support;
 
 use std::sync::Arc;
 
-use kiln_ir::Graph;
 use kiln_ir::op::{Binary, Call, Concatenate, Reduce, ReduceKind, Unary};
+use kiln_ir::{Graph, Value};
 use support::Builder;
 
 /// K77: x_{k+1} = x_k + x_k. Walked as a tree it has 2^256 leaves.
@@ -110,6 +110,44 @@ fn shared_launches_are_bounded() {
     let (_, m) = b.optimize();
     // 40 times 320 operations, 2,048 to a launch.
     assert_eq!((m.kernels, m.togethers), (7, 7));
+}
+
+/// A thousand computed rows become one array: each is computed where it belongs.
+#[test]
+fn a_thousand_pieces_are_one_kernel() {
+    let mut b = Builder::new("pieces");
+    let mut rows = Vec::new();
+    for i in 0..1000 {
+        let x = b.parameter(&format!("x{i}"), [64]);
+        let y = b.times(f64::from(i), x);
+        let y = b.plus(1.0, y);
+        rows.push(b.reshape(y, [1, 64]));
+    }
+    let joined = b.op(Concatenate { axis: 0 }, &rows);
+    b.output(joined);
+    let (optimized, m) = b.optimize();
+    assert_eq!((m.kernels, m.maps), (1, 1));
+    assert_eq!(optimized.rewrites["fuse.join"], 1000);
+    assert_eq!(m.bytes, 2 * 4 * 64 * 1000, "each row is read and written once");
+    let members: usize = optimized.fusion.groups.iter().map(|g| g.members.len()).sum();
+    assert!(members <= optimized.graph.len(), "nothing is computed twice");
+}
+
+/// Elsewhere than in front of maps, elements choose between few pieces only.
+#[test]
+fn long_concatenations_are_not_chosen_from() {
+    for pieces in [8, 40] {
+        let mut b = Builder::new("chosen");
+        let mut rows: Vec<Value> = Vec::new();
+        for i in 0..pieces {
+            rows.push(b.parameter(&format!("x{i}"), [4, 32]));
+        }
+        let joined = b.op(Concatenate { axis: 1 }, &rows);
+        let y = b.softmax(joined);
+        b.output(y);
+        let (_, m) = b.optimize();
+        assert_eq!((m.rows, m.kernels), (1, if pieces == 8 { 1 } else { 2 }), "{pieces}");
+    }
 }
 
 /// Calls a thousand deep are inlined without a stack a thousand deep.

@@ -476,7 +476,9 @@ impl Generator {
         }
         let axis = self.random.below(rank);
         let mut parts = vec![i];
-        for _ in 0..self.random.below(4) {
+        // From five pieces on, lowering cuts the space at the joints.
+        let more = if self.random.one_in(4) { self.random.below(20) } else { self.random.below(4) };
+        for _ in 0..more {
             let mut dims = ty.shape.to_vec();
             if self.random.one_in(2) {
                 dims[axis] = self.random.pick(&[0, 1, 2, 3, 8, 17]);

@@ -20,14 +20,10 @@ impl Kernel {
         match &self.body {
             Body::Loops(loops) => shares(loops, read, written),
             Body::Contraction(contraction) => shares_sum(contraction, read, written),
-            // Both in one part, and nowhere else.
+            // No two parts write the same element, so each must only read what it writes.
             Body::Together(parts) => {
                 let touched = |part: &&Loops| touches(part, read) || touches(part, written);
-                let mut parts = parts.iter().filter(touched);
-                match (parts.next(), parts.next()) {
-                    (Some(part), None) => shares(part, read, written),
-                    _ => false,
-                }
+                parts.iter().filter(touched).all(|part| shares(part, read, written))
             }
         }
     }

@@ -11,10 +11,11 @@ use inkwell::builder::Builder;
 use inkwell::context::Context;
 use inkwell::intrinsics::Intrinsic;
 use inkwell::llvm_sys;
-use inkwell::module::Module;
+use inkwell::module::{Linkage, Module};
 use inkwell::types::{BasicTypeEnum, IntType, VectorType};
 use inkwell::values::{
-    AsValueRef, BasicValue, BasicValueEnum, InstructionOpcode as Op, IntValue, VectorValue,
+    ArrayValue, AsValueRef, BasicValue, BasicValueEnum, FunctionValue, InstructionOpcode as Op,
+    IntValue, VectorValue,
 };
 use inkwell::{AddressSpace, FloatPredicate, IntPredicate};
 use kiln_ir::{DType, Scalar};
@@ -342,6 +343,30 @@ impl<'c> Build<'c> {
     pub fn array(&self, element: Type<'c>, length: u32) -> Value<'c> {
         let length = self.context.i32_type().const_int(length.into(), false);
         self.builder.build_array_alloca(element, length, "").expect(BUILT).into()
+    }
+
+    /// The address of constant numbers of 64 bits.
+    pub fn table(&self, numbers: &[i64]) -> Value<'c> {
+        let ty = self.int_ty(64);
+        let numbers: Vec<_> = numbers.iter().map(|&x| ty.const_int(x as u64, true)).collect();
+        self.data(ty.const_array(&numbers))
+    }
+
+    /// The address of the addresses of functions.
+    pub fn addresses(&self, functions: &[FunctionValue<'c>]) -> Value<'c> {
+        let ty = self.context.ptr_type(AddressSpace::default());
+        let functions = functions.iter().map(|f| f.as_global_value().as_pointer_value());
+        self.data(ty.const_array(&functions.collect::<Vec<_>>()))
+    }
+
+    fn data(&self, contents: ArrayValue<'c>) -> Value<'c> {
+        let global = self.module.add_global(contents.get_type(), None, "table");
+        global.set_linkage(Linkage::Private);
+        global.set_constant(true);
+        global.set_unnamed_addr(true);
+        global.set_alignment(8);
+        global.set_initializer(&contents);
+        global.as_pointer_value().into()
     }
 
     pub fn load(&self, ty: Type<'c>, ptr: Value<'c>, align: u32) -> Value<'c> {

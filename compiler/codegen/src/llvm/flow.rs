@@ -8,7 +8,7 @@ use inkwell::IntPredicate;
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::basic_block::BasicBlock;
 use inkwell::module::Linkage;
-use inkwell::types::BasicTypeEnum as Type;
+use inkwell::types::{BasicTypeEnum as Type, FunctionType};
 use inkwell::values::{FunctionValue, PhiValue};
 
 use super::build::{BUILT, Build, Value};
@@ -38,6 +38,13 @@ impl<'c> Build<'c> {
     pub fn call(&self, function: FunctionValue<'c>, args: &[Value<'c>]) {
         let args: Vec<_> = args.iter().map(|&a| a.into()).collect();
         self.builder.build_call(function, &args, "").expect(BUILT);
+    }
+
+    /// Calls the function of this type at an address.
+    pub fn call_pointer(&self, ty: FunctionType<'c>, function: Value<'c>, args: &[Value<'c>]) {
+        let args: Vec<_> = args.iter().map(|&a| a.into()).collect();
+        let function = function.into_pointer_value();
+        self.builder.build_indirect_call(ty, function, &args, "").expect(BUILT);
     }
 
     pub fn ret(&self) {

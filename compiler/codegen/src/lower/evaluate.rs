@@ -108,6 +108,16 @@ impl<'g> Evaluator<'g> {
         }
     }
 
+    /// Starts anew over axes of other extents, and gives the expressions built so far.
+    pub fn restart(&mut self, extents: Extents) -> Exprs {
+        self.extents = extents;
+        self.maps.clear();
+        self.map_ids.clear();
+        self.known.clear();
+        self.reductions.clear();
+        std::mem::take(&mut self.exprs)
+    }
+
     /// The number of an index map.
     pub fn map(&mut self, map: Vec<Index>) -> MapId {
         if let Some(&id) = self.map_ids.get(&map) {

@@ -6,6 +6,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `cut` | pointwise groups, cut at the joints of long concatenations |
 //! | `evaluate` | the value of a node at an index, as an expression |
 //! | `scalar` | what an elementwise op means for one element |
 //! | `rows` | reductions: stages and slots |
@@ -17,6 +18,7 @@
 //! | `finish` | unused axes, expressions and arguments out; the launch as data |
 
 mod contraction;
+mod cut;
 mod evaluate;
 mod finish;
 mod keep;
@@ -26,12 +28,10 @@ mod scatter;
 mod split;
 mod update;
 
-use kiln_ir::{DType, Form, Graph, NodeId, Shape, Value};
+use kiln_ir::{DType, Form, Graph, NodeId, Value};
 use kiln_opt::group::{Group, Kind};
 
-use crate::kernel::index::{Extents, linearize};
-use crate::kernel::{Axis, Body, Index, Kernel, Lanes, Loops, Stage, Store};
-use evaluate::Evaluator;
+use crate::kernel::{Axis, Body, Index, Kernel, Loops};
 pub use rows::lanes;
 #[cfg(test)]
 pub(crate) use scalar::apply;
@@ -171,7 +171,7 @@ fn attempt(graph: &Graph, group: &Group, early: &mut Vec<Value>) -> Result<Lower
     loop {
         let lowered = match &group.kind {
             Kind::Alias => Ok(Lowered::default()),
-            Kind::Map { space } => map(graph, group, space, early),
+            Kind::Map { space } => cut::lower(graph, group, space, early),
             Kind::Rows { space, axes } => rows::lower(graph, group, space, axes, early),
             Kind::Contraction { dot } => contraction::lower(graph, group, *dot, early),
             Kind::Update { node } => match graph.op(*node).lower() {
@@ -235,9 +235,20 @@ impl<'g> Buffers<'g> {
         }
     }
 
+    /// Bodies that run one after the other.
     fn lowered(&self, name: &str, bodies: Vec<Body>) -> Lowered {
         let launches = bodies.into_iter().map(|b| finish::launch(self, name, b)).collect();
         Lowered { launches, temporaries: self.temporaries.clone() }
+    }
+
+    /// Loops that do not depend on each other, as one launch.
+    fn together(&self, name: &str, parts: Vec<Loops>) -> Lowered {
+        let parts = parts.into_iter().map(Body::Loops).collect();
+        let mut lowered = self.lowered(name, parts);
+        if lowered.launches.len() > 1 {
+            lowered.launches = vec![finish::join(name, lowered.launches)];
+        }
+        lowered
     }
 }
 
@@ -253,34 +264,6 @@ fn over_points(shape: &[usize]) -> (Vec<Index>, Vec<u64>) {
         }
     });
     (map.collect(), points)
-}
-
-/// A group of pointwise members: one point for each element.
-fn map(
-    graph: &Graph,
-    group: &Group,
-    space: &Shape,
-    early: &[Value],
-) -> Result<Lowered, LowerError> {
-    let buffers = Buffers::new(graph, group, early);
-    if space.elements() == 0 {
-        return Ok(Lowered::default());
-    }
-    let (map, points) = over_points(space);
-    let extents = Extents { points: points.clone(), inner: 1, ..Extents::default() };
-    let mut evaluator = Evaluator::new(graph, &group.members, &buffers.inputs, extents);
-    let at = evaluator.map(map.clone());
-    let mut stores = Vec::new();
-    for (i, &root) in group.roots.iter().enumerate() {
-        if graph.ty(root).shape != *space {
-            return Err(LowerError::root(graph, root.node));
-        }
-        let value = evaluator.value(root, at)?;
-        stores.push(Store { argument: buffers.root(i), index: linearize(&map, space), value });
-    }
-    let stages = vec![Stage { stores, ..Stage::new(1) }];
-    let loops = Loops { points, lanes: Lanes::Points, exprs: evaluator.exprs, stages };
-    Ok(buffers.lowered(&name(graph, &group.members), vec![Body::Loops(loops)]))
 }
 
 /// Parts that need one launch each become one; the others follow one by one.

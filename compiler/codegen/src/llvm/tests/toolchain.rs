@@ -231,6 +231,50 @@ fn equal_parts_are_one_function() {
     assert_eq!(functions(&[70; 100]), 1);
 }
 
+/// `n` rows of `length` elements copied into one buffer, as one launch.
+fn rows(n: u64, length: u64) -> Kernel {
+    let argument = |elements, reads| {
+        let dtype = DType::F32;
+        Argument { dtype, elements, reads, writes: !reads }
+    };
+    let mut arguments = vec![argument(length, true); n as usize];
+    arguments.push(argument(n * length, false));
+    let part = |row: u64| {
+        let mut exprs = Exprs::default();
+        let index = Index::axis(Axis::Point(0));
+        let load = Expr::Load { argument: row as u32, index: index.clone(), valid: None };
+        let value = exprs.add(load, DType::F32);
+        let index = index.offset((row * length) as i64);
+        let stores = vec![Store { argument: n as u32, index, value }];
+        let stages = vec![Stage { stores, ..Stage::new(1) }];
+        Loops { points: vec![length], lanes: Lanes::Points, exprs, stages }
+    };
+    let parts = (0..n).map(part).collect();
+    Kernel { name: "rows".to_string(), arguments, body: Body::Together(parts) }
+}
+
+#[test]
+fn parts_that_start_elsewhere_are_one_function_where_lines_do() {
+    let functions = |n, length| {
+        let kernel = rows(n, length);
+        check(&kernel, n + length);
+        let ir = text(&[kernel], &options(Isa::detect()), TextKind::Ir).unwrap();
+        ir.matches("define internal").count()
+    };
+    assert_eq!(functions(40, 64), 1);
+    // A row of 40 bytes starts at one of eight places in a line.
+    assert_eq!(functions(40, 10), 8);
+}
+
+#[test]
+fn the_code_of_a_launch_does_not_grow_with_like_parts() {
+    let lines = |n| {
+        let ir = text(&[rows(n, 64)], &options(Isa::detect()), TextKind::Ir).unwrap();
+        ir.lines().filter(|line| !line.starts_with(';')).count()
+    };
+    assert_eq!(lines(20), lines(200));
+}
+
 #[test]
 fn nothing_to_do_has_no_units() {
     let mut kernel = add(0);

@@ -6,10 +6,14 @@ use kiln_ir::{Form, Shape};
 use super::{Assessor, Fit, RowProgram};
 use crate::analysis::nodes::At;
 use crate::analysis::rows::Place;
+use crate::group::CHOICES;
 
 impl Assessor<'_> {
     /// The kind of the group of these members; `None` when there is none.
     pub(super) fn fit(&mut self, members: &[At], inputs: &[At], roots: &[At]) -> Option<Fit> {
+        if members.iter().any(|&m| self.long(m)) && !self.cut(members, roots) {
+            return None;
+        }
         let nodes = self.nodes;
         let mut heavy = members.iter().copied().filter(|&m| !nodes.pointwise(m));
         let Some(first) = heavy.next() else {
@@ -31,6 +35,46 @@ impl Assessor<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Whether a member is a concatenation that must not choose at run time.
+    fn long(&self, m: At) -> bool {
+        let row = &self.nodes[m];
+        let joins = matches!(row.form, Form::View(View::Concatenate { .. }));
+        joins && row.operands.len() > CHOICES
+    }
+
+    /// Whether lowering cuts the space at the joints of all long concatenations: they are
+    /// along one axis, and only maps stand between them and the roots.
+    fn cut(&mut self, members: &[At], roots: &[At]) -> bool {
+        const HERE: u32 = 1;
+        const ELSEWHERE: u32 = 2;
+        let nodes = self.nodes;
+        if members.iter().any(|&m| !nodes.pointwise(m)) {
+            return false;
+        }
+        // `levels` says where a member is read.
+        roots.iter().for_each(|&r| self.levels[r as usize] = HERE);
+        let mut axis = None;
+        for &m in members.iter().rev() {
+            let row = &nodes[m];
+            let mut read = self.levels[m as usize];
+            if let Form::View(View::Concatenate { axis: own }) = row.form
+                && self.long(m)
+                && (read != HERE || *axis.get_or_insert(own) != own)
+            {
+                return false;
+            }
+            if !matches!(row.form, Form::Map(_)) {
+                read = ELSEWHERE;
+            }
+            for &o in &row.operands {
+                if self.is_member(o) {
+                    self.levels[o as usize] |= read;
+                }
+            }
+        }
+        true
     }
 
     fn pointwise(&self, members: &[At], inputs: &[At], roots: &[At]) -> Option<Fit> {

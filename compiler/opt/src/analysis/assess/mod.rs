@@ -2,7 +2,7 @@
 //!
 //! [`Assessor::assess`] is given the nodes that may be computed and the values that
 //! are wanted. It answers with the group that computes just that, or `None` when no
-//! [`Kind`] fits. What a kind promises is written in [`crate::group`]; three more
+//! [`Kind`] fits. What a kind promises is written in [`crate::group`]; four more
 //! refusals are made here because the group would be legal but slow:
 //!
 //! - *An update that reads its base.* It would read elements that it overwrites, so the
@@ -14,6 +14,8 @@
 //!   where every element is a unit of work.
 //! - *Tall columns.* When the rows of a program are columns in memory, going over one
 //!   twice is cheap only while the cache lines that hold it stay in the cache.
+//! - *Long concatenations where they cannot be cut.* Lowering makes a loop of each piece
+//!   where only maps follow. Elsewhere each element would choose between all pieces.
 //!
 //! The cost (`evaluations`) counts, for every member, at how many different index maps it is
 //! evaluated ("contexts"): a value read through three different slices is computed
@@ -88,7 +90,7 @@ pub(crate) struct Assessor<'g> {
     /// By node: where it is wanted in this assessment.
     wanted: Vec<SmallVec<[Wanted; 2]>>,
     /// By node: its place, if it depends on a reduction of this assessment; and how
-    /// many levels of reductions are behind it.
+    /// many levels of reductions are behind it, or what else `fit` notes.
     places: Vec<Option<Place>>,
     levels: Vec<u32>,
     contexts: HashMap<(At, u32, Context), Context>,

@@ -6,15 +6,12 @@ use kiln_ir::form::View;
 use crate::analysis::assess::{Assessed, Assessor};
 use crate::analysis::cost::Machine;
 use crate::analysis::nodes::{At, Nodes};
+use crate::group::CUT;
 use crate::pipeline::PassCx;
 
 /// Most views that are computed again for one reader: a longer chain, or one whose
 /// parts are shared like `concatenate x x` of `concatenate x x`, gets a group.
 const VIEWS: u32 = 32;
-
-/// Operands from which on a concatenation is no longer cheap: each element of the
-/// result chooses between all of them.
-const JOINED: usize = 5;
 
 /// Most operations and operands of a chain of maps joined before anything is weighed.
 const CHAIN: u32 = 128;
@@ -35,6 +32,7 @@ pub(crate) fn start(
     for at in (0..n).filter(|&at| nodes[at].live && nodes.computed(at)) {
         trees[chain[at as usize] as usize].push(at);
     }
+    joins(nodes, &free, &mut trees, cx);
     let mut groups = Vec::new();
     for at in 0..n {
         let own = !free[at as usize] || nodes[at].output;
@@ -55,7 +53,7 @@ fn free(nodes: &Nodes, cx: &mut PassCx) -> Vec<bool> {
     for at in 0..nodes.len() as At {
         let row = &nodes[at];
         let view = match &row.form {
-            Form::View(View::Concatenate { .. }) => row.operands.len() < JOINED,
+            Form::View(View::Concatenate { .. }) => row.operands.len() < CUT,
             Form::View(_) | Form::Generate(_) => true,
             _ => false,
         };
@@ -107,6 +105,47 @@ fn chains(nodes: &Nodes, machine: &Machine, cx: &mut PassCx) -> Vec<At> {
         operands[last] += row.operands.len();
     }
     end
+}
+
+/// Lets concatenations that have a kernel compute the pieces that nobody else reads: its
+/// loops, one for each piece, write them where they belong. Each piece is as large as a
+/// chain may be, whatever the number of pieces; merging would find the same, but weighs
+/// every piece against all others.
+fn joins(nodes: &Nodes, free: &[bool], trees: &mut [Vec<At>], cx: &mut PassCx) {
+    let join = |at: &At| {
+        let row = &nodes[*at];
+        let joins = matches!(row.form, Form::View(View::Concatenate { .. }));
+        joins && row.live && nodes.computed(*at) && !free[*at as usize]
+    };
+    for at in (0..nodes.len() as At).filter(join) {
+        for &operand in &nodes[at].operands {
+            let Some(piece) = piece(nodes, free, operand) else { continue };
+            if !trees[piece as usize].is_empty() && cx.rewrite("fuse.join") {
+                let tree = std::mem::take(&mut trees[piece as usize]);
+                trees[at as usize].extend(tree);
+            }
+        }
+    }
+}
+
+/// The map behind an operand of a concatenation, if all of it is read there alone.
+fn piece(nodes: &Nodes, free: &[bool], operand: At) -> Option<At> {
+    let mut at = operand;
+    loop {
+        let row = &nodes[at];
+        let mut readers = row.readers.iter().filter(|&&r| nodes[r].live);
+        let alone = readers.next().is_some() && readers.next().is_none() && !row.output;
+        match &row.form {
+            _ if !alone => return None,
+            Form::Map(_) => return Some(at),
+            Form::View(View::Reshape | View::Broadcast { .. } | View::Transpose { .. })
+                if free[at as usize] && nodes[row.operands[0]].elements == row.elements =>
+            {
+                at = row.operands[0];
+            }
+            _ => return None,
+        }
+    }
 }
 
 /// Adds the free nodes that the members read, and those that these read.
