@@ -223,6 +223,7 @@ fn value(exprs: &Exprs, id: ExprId, place: &Place, memory: &Memory, values: &[u6
         Expr::Fma(a, b, c) => fma(scalar(*a), scalar(*b), scalar(*c)).bits(),
         Expr::Compare(op, a, b) => compare(*op, scalar(*a), scalar(*b)) as u64,
         Expr::Select(c, a, b) => values[if values[c.0 as usize] != 0 { *a } else { *b }.0 as usize],
+        Expr::Lookup(table, a) => table.at(values[a.0 as usize] as u32).into(),
         Expr::Convert(a) => convert(scalar(*a), dtype).bits(),
         Expr::Bitcast(a) => values[a.0 as usize],
     }
@@ -481,6 +482,11 @@ fn binary(op: BinaryOp, a: Scalar, b: Scalar) -> Scalar {
                 BinaryOp::Mul => x * y,
                 BinaryOp::Div => x / y,
                 BinaryOp::Rem => x % y,
+                BinaryOp::Scale => {
+                    // The first product is exact, so only the second rounds.
+                    let half = (y / 2.0).floor();
+                    x * half.exp2() * (y - half).exp2()
+                }
                 BinaryOp::Min | BinaryOp::Max if x.is_nan() => x,
                 BinaryOp::Min | BinaryOp::Max if y.is_nan() => y,
                 BinaryOp::Min if x < y || (x == y && x.is_sign_negative()) => x,
@@ -522,6 +528,7 @@ fn integers(op: BinaryOp, dtype: DType, a: i128, b: i128) -> i128 {
         BinaryOp::ShiftLeft if in_range => pattern << b,
         BinaryOp::ShiftRightLogical if in_range => pattern >> b,
         BinaryOp::ShiftLeft | BinaryOp::ShiftRightLogical => 0,
+        BinaryOp::Scale => unreachable!("{op:?} of integers"),
         BinaryOp::ShiftRightArithmetic => {
             // Unsigned values shift their sign bit too.
             let signed = if pattern >> (bits - 1) == 1 { pattern - (1 << bits) } else { pattern };

@@ -19,6 +19,7 @@ use hashbrown::HashMap;
 use kiln_ir::{DType, Scalar};
 
 use super::index::{Axis, Extents, Index};
+use super::table::Table;
 
 /// Identifies an expression of one arena.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -57,6 +58,8 @@ pub enum Expr {
     Compare(kiln_ir::op::Compare, ExprId, ExprId),
     /// `.0 ? .1 : .2`.
     Select(ExprId, ExprId, ExprId),
+    /// The `f32` of a table that the low five bits of a `u32` name.
+    Lookup(&'static Table, ExprId),
     /// Conversion by the rules of `convert` to the expression's type.
     Convert(ExprId),
     /// The same bits as another type of equal width.
@@ -101,6 +104,9 @@ pub enum BinaryOp {
     Min,
     /// Greater; NaN if either is; +0 above −0.
     Max,
+    /// `.0 * 2^.1`, rounded once: `.1` is an integer as a float, of magnitude up to
+    /// twice the largest exponent, and `.0` is near 1 or NaN.
+    Scale,
     /// Bitwise; logical for `bool`.
     And,
     /// Bitwise; logical for `bool`.
@@ -125,7 +131,7 @@ impl Expr {
                 valid.iter().for_each(|&v| f(v));
             }
             Expr::Index(index) => index.for_each_dynamic(&mut f),
-            Expr::Unary(_, a) | Expr::Convert(a) | Expr::Bitcast(a) => f(*a),
+            Expr::Unary(_, a) | Expr::Lookup(_, a) | Expr::Convert(a) | Expr::Bitcast(a) => f(*a),
             Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => {
                 f(*a);
                 f(*b);
@@ -148,6 +154,7 @@ impl Expr {
             }
             Expr::Index(i) => Expr::Index(index(i)),
             Expr::Unary(op, a) => Expr::Unary(*op, f(*a)),
+            Expr::Lookup(table, a) => Expr::Lookup(table, f(*a)),
             Expr::Convert(a) => Expr::Convert(f(*a)),
             Expr::Bitcast(a) => Expr::Bitcast(f(*a)),
             Expr::Binary(op, a, b) => Expr::Binary(*op, f(*a), f(*b)),
@@ -411,6 +418,12 @@ impl Exprs {
             None if a == b => a,
             None => self.add(Expr::Select(c, a, b), self.dtype(a)),
         }
+    }
+
+    /// The element of a table that the low bits of a `u32` name.
+    pub fn lookup(&mut self, table: &'static Table, index: ExprId) -> ExprId {
+        debug_assert_eq!(self.dtype(index), DType::U32, "tables are indexed by u32");
+        self.add(Expr::Lookup(table, index), DType::F32)
     }
 
     /// Conversion by the rules of `convert`; the value itself if it has the type.

@@ -22,6 +22,7 @@ pub mod index;
 mod print;
 mod share;
 mod structure;
+mod table;
 mod traffic;
 mod verify;
 
@@ -31,6 +32,7 @@ use kiln_ir::op::{ArgKind, ReduceKind};
 pub use expr::{BinaryOp, Expr, ExprId, Exprs};
 pub use index::{Axis, Index, Term};
 pub use structure::Structure;
+pub use table::Table;
 pub use traffic::traffic;
 pub use verify::{VerifyError, verify};
 

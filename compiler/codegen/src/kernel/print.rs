@@ -15,10 +15,12 @@
 use std::fmt::{self, Write};
 
 use kiln_ir::op::{ArgKind, Compare};
+use kiln_ir::{DType, Scalar};
 
 use super::expr::{BinaryOp, UnaryOp};
 use super::{
     Body, Combine, Contraction, Expr, ExprId, Exprs, Kernel, Lanes, Loops, Reduction, Stage, Store,
+    Table,
 };
 
 /// The widest text that is written in place.
@@ -222,6 +224,7 @@ impl<'a> Lines<'a> {
                 (format!("{} {} {}", inner(a), compare_name(*op), inner(b)), true)
             }
             Expr::Select(c, a, b) => plain(format!("select({}, {}, {})", at(c), at(a), at(b))),
+            Expr::Lookup(table, a) => plain(format!("{}[{}]", table_text(table), at(a))),
             Expr::Convert(a) => plain(format!("{}({})", self.exprs.dtype(id), at(a))),
             Expr::Bitcast(a) => plain(format!("{}_bits({})", self.exprs.dtype(id), at(a))),
         }
@@ -236,6 +239,12 @@ fn reduction_text(reduction: &Reduction, value: &str) -> String {
     };
     let tree = reduction.tree;
     format!("s{} = {name} {value}, tree {} x {}", reduction.slot, tree.lanes, tree.chunk)
+}
+
+/// The first elements of a table, and how many there are.
+fn table_text(table: &Table) -> String {
+    let [a, b, ..] = table.bits().map(|bits| Scalar::from_bits(DType::F32, bits.into()));
+    format!("table({a}, {b}, .. {})", Table::LEN)
 }
 
 fn unary_name(op: UnaryOp) -> &'static str {
@@ -261,6 +270,7 @@ fn binary_name(op: BinaryOp) -> Result<&'static str, &'static str> {
         BinaryOp::Rem => Ok("%"),
         BinaryOp::Min => Err("min"),
         BinaryOp::Max => Err("max"),
+        BinaryOp::Scale => Err("scale"),
         BinaryOp::And => Ok("&"),
         BinaryOp::Or => Ok("|"),
         BinaryOp::Xor => Ok("^"),

@@ -315,6 +315,7 @@ impl Verifier<'_> {
                     dtype == DType::Bool && of(a) == of(b) && !of(a).is_half()
                 }
                 Expr::Select(c, a, b) => of(c) == DType::Bool && of(a) == dtype && of(b) == dtype,
+                Expr::Lookup(_, a) => of(a) == DType::U32 && dtype == DType::F32,
                 Expr::Convert(a) => {
                     let half = of(a).is_half() || dtype.is_half();
                     let single = of(a) == DType::F32 || dtype == DType::F32;
@@ -343,6 +344,7 @@ fn unary_takes(op: UnaryOp, dtype: DType) -> bool {
 fn binary_takes(op: BinaryOp, dtype: DType) -> bool {
     let float = dtype.is_float() && !dtype.is_half();
     match op {
+        BinaryOp::Scale => float,
         BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => !dtype.is_float(),
         BinaryOp::ShiftLeft | BinaryOp::ShiftRightLogical | BinaryOp::ShiftRightArithmetic => {
             dtype.is_integer()

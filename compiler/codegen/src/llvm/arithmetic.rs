@@ -16,6 +16,7 @@ use kiln_ir::op::Compare;
 use super::build::{Build, Value, lanes, scalar_ty};
 use super::target::Isa;
 use crate::kernel::expr::{BinaryOp, UnaryOp};
+use crate::math::{F32, F64, Layout};
 
 /// Emits primitive functions for one instruction set.
 #[derive(Clone, Copy)]
@@ -62,6 +63,7 @@ impl<'c> Arithmetic<'_, 'c> {
             BinaryOp::Div => b.op(Op::FDiv, x, y),
             BinaryOp::Rem => b.op(Op::FRem, x, y),
             BinaryOp::Min | BinaryOp::Max => self.extremum(op, x, y),
+            BinaryOp::Scale => self.scale(x, y),
             _ => unreachable!("{op:?} of floats"),
         }
     }
@@ -110,6 +112,45 @@ impl<'c> Arithmetic<'_, 'c> {
         b.select(nan, b.float_like(x, f64::NAN), number)
     }
 
+    /// `x * 2^n`, rounded once, for an integer `n`.
+    fn scale(&self, x: Value<'c>, n: Value<'c>) -> Value<'c> {
+        if self.isa != Isa::V4 || lanes(x) == 1 {
+            return self.scale_by_products(x, n);
+        }
+        let b = self.build;
+        let (name, width) = match scalar_ty(x.get_type()) == b.f32_ty() {
+            true => ("llvm.x86.avx512.mask.scalef.ps.512", 16),
+            false => ("llvm.x86.avx512.mask.scalef.pd.512", 8),
+        };
+        b.in_parts(width, &[x, n], &|part| {
+            let all = b.int_ty(width).const_all_ones().into();
+            let current = b.i32(4); // round as the control register says
+            let zero = part[0].get_type().const_zero();
+            b.intrinsic(name, &[], &[part[0], part[1], zero, all, current])
+        })
+    }
+
+    /// The same by two products, of which the first is exact: 2^n is 2^floor(n/2) times
+    /// 2^ceil(n/2), and each of those a normal number.
+    fn scale_by_products(&self, x: Value<'c>, n: Value<'c>) -> Value<'c> {
+        let b = self.build;
+        let float = scalar_ty(x.get_type());
+        let Layout { bits, significand, bias, magic } = match float == b.f32_ty() {
+            true => F32,
+            false => F64,
+        };
+        let pattern = |v| b.bitcast(v, b.ty(bits));
+        // The sum has the integer in its low bits; what is above them is shifted out.
+        let n = pattern(b.op(Op::FAdd, n, b.float_like(n, magic)));
+        let half = b.op(Op::LShr, n, b.int_like(n, 1));
+        let power = |n| {
+            let up = b.op(Op::Shl, n, b.int_like(n, significand));
+            b.bitcast(b.add(up, b.int_like(n, bias << significand)), float)
+        };
+        let first = b.op(Op::FMul, x, power(half));
+        b.op(Op::FMul, first, power(b.sub(n, half)))
+    }
+
     fn bools(&self, op: BinaryOp, x: Value<'c>, y: Value<'c>) -> Value<'c> {
         let b = self.build;
         match op {
@@ -137,6 +178,7 @@ impl<'c> Arithmetic<'_, 'c> {
             BinaryOp::Xor => b.xor(x, y),
             BinaryOp::ShiftLeft => self.shift(Op::Shl, x, y),
             BinaryOp::ShiftRightLogical => self.shift(Op::LShr, x, y),
+            BinaryOp::Scale => unreachable!("{op:?} of integers"),
             BinaryOp::ShiftRightArithmetic => {
                 let most = b.int_like(y, i64::from(b.int_bits(y)) - 1);
                 b.op(Op::AShr, x, b.binary_intrinsic("llvm.umin", y, most))

@@ -317,6 +317,32 @@ impl<'c> Build<'c> {
         }
     }
 
+    /// `f` of vectors of any width, where it takes `width` lanes of each at a time.
+    pub fn in_parts(
+        &self,
+        width: u32,
+        operands: &[Value<'c>],
+        f: &dyn Fn(&[Value<'c>]) -> Value<'c>,
+    ) -> Value<'c> {
+        let all = lanes(operands[0]);
+        let part = |kept: &[u32]| -> Vec<Value<'c>> {
+            operands.iter().map(|&operand| self.shuffle(operand, kept)).collect()
+        };
+        if all == width {
+            return f(operands);
+        }
+        if all < width {
+            // What is in the lanes that are dropped again does not matter.
+            let wide = f(&part(&(0..width).map(|l| l % all).collect::<Vec<_>>()));
+            return self.shuffle(wide, &(0..all).collect::<Vec<_>>());
+        }
+        let half = |from: u32| {
+            let operands = part(&(from..from + all / 2).collect::<Vec<_>>());
+            self.in_parts(width, &operands, f)
+        };
+        self.shuffle_pair(half(0), half(all / 2), &(0..all).collect::<Vec<_>>())
+    }
+
     // --- memory ---------------------------------------------------------
 
     /// Address of element `index` behind `ptr`; a vector of addresses for a vector.

@@ -24,7 +24,7 @@ use super::build::{Build, Value, lanes};
 use super::detour::Detour;
 use super::target::Isa;
 use crate::kernel::index::Extents;
-use crate::kernel::{Argument, Axis, Expr, ExprId, Exprs};
+use crate::kernel::{Argument, Axis, Expr, ExprId, Exprs, Table};
 
 /// Which axis neighbouring lanes run along.
 #[derive(Clone, Copy)]
@@ -128,6 +128,10 @@ impl<'c> Values<'c> {
     }
 }
 
+/// Places whose operations alternate: four chains keep two units of four cycles' latency
+/// busy, and more would not fit the registers.
+const TOGETHER: usize = 4;
+
 /// Evaluates the expressions of one arena inside one function.
 pub(crate) struct Emitter<'a, 'c> {
     pub build: &'a Build<'c>,
@@ -172,14 +176,51 @@ impl<'a, 'c> Emitter<'a, 'c> {
         }
     }
 
+    /// Evaluates `order` at several places, one operation at all of them before the next:
+    /// their chains of dependent operations do not wait for each other, and a processor
+    /// looks too few instructions ahead to find that out for long bodies by itself.
+    pub fn evaluate_together(&self, order: &[ExprId], at: &mut [(Place<'c>, Values<'c>)]) {
+        // A branch for one place would part the others.
+        if !self.detours.is_empty() {
+            return at.iter_mut().for_each(|(place, values)| self.evaluate(order, place, values));
+        }
+        for few in at.chunks_mut(TOGETHER) {
+            for id in order {
+                for (place, values) in few.iter_mut() {
+                    self.evaluate_all(std::slice::from_ref(id), place, values);
+                }
+            }
+        }
+    }
+
     /// Evaluates `order` where the builder stands.
     pub fn evaluate_all(&self, order: &[ExprId], place: &Place<'c>, values: &mut Values<'c>) {
         for &id in order {
-            if !values.knows(id) {
-                let value = self.value(id, place, values);
-                values.set(id, value);
+            if values.knows(id) {
+                continue;
             }
+            if let Expr::Lookup(_, index) = self.exprs.get(id) {
+                self.look_up(id, *index, values);
+                continue;
+            }
+            let value = self.value(id, place, values);
+            values.set(id, value);
         }
+    }
+
+    /// Evaluates a look-up and, where that makes it cheaper, all others by its index;
+    /// those that nothing needs cost nothing.
+    fn look_up(&self, one: ExprId, index: ExprId, values: &mut Values<'c>) {
+        let by_index = |(id, expr, _): (ExprId, &Expr, DType)| match expr {
+            Expr::Lookup(table, i) if *i == index && (id == one || self.isa != Isa::V4) => {
+                Some((id, *table))
+            }
+            _ => None,
+        };
+        let (ids, tables): (Vec<ExprId>, Vec<&Table>) =
+            self.exprs.iter().filter_map(by_index).unzip();
+        let found = self.arithmetic().look_up(&tables, values.get(index));
+        ids.into_iter().zip(found).for_each(|(id, value)| values.set(id, value));
     }
 
     fn value(&self, id: ExprId, place: &Place<'c>, values: &Values<'c>) -> Value<'c> {
@@ -223,6 +264,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
                 let width = lanes(c).max(lanes(of(*x))).max(lanes(of(*y)));
                 b.select(c, b.splat(of(*x), width), b.splat(of(*y), width))
             }
+            Expr::Lookup(..) => unreachable!("look-ups are evaluated together"),
             Expr::Convert(a) => arithmetic.convert(self.exprs.dtype(*a), dtype, of(*a)),
             Expr::Bitcast(a) => arithmetic.reinterpret(self.exprs.dtype(*a), dtype, of(*a)),
         }

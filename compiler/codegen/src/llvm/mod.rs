@@ -10,6 +10,7 @@
 //! | `build` | LLVM instructions on values that may be scalars or vectors |
 //! | `flow` | functions, branches and loops |
 //! | `arithmetic` | what primitive functions become |
+//! | `table` | look-ups in constant tables, powers of two |
 //! | `convert` | conversions between element types |
 //! | `expr` | expressions at a place: the part shared by all bodies |
 //! | `detour` | branches around work that few vectors need |
@@ -41,6 +42,7 @@ mod load;
 mod loops;
 mod memory;
 mod reduce;
+mod table;
 mod target;
 #[cfg(test)]
 mod tests;

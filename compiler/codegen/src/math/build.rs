@@ -4,7 +4,7 @@ use kiln_ir::op::Compare;
 use kiln_ir::{DType, Scalar};
 
 use crate::kernel::expr::{BinaryOp, UnaryOp};
-use crate::kernel::{ExprId, Exprs};
+use crate::kernel::{ExprId, Exprs, Table};
 
 /// Adds expressions of one float type (`f32` or `f64`) to an arena.
 pub(crate) struct Formula<'x> {
@@ -183,6 +183,17 @@ impl Formula<'_> {
         }
         let factor = self.c(factor);
         self.fma(a, factor, b)
+    }
+
+    /// The element of a table that the low bits of a pattern name.
+    pub fn lookup(&mut self, table: &'static Table, index: ExprId) -> ExprId {
+        self.x.lookup(table, index)
+    }
+
+    /// `p * 2^n` for any result, rounded once if it is subnormal, where `n` is an integer
+    /// and `p` near 1.
+    pub fn times_power(&mut self, p: ExprId, n: ExprId) -> ExprId {
+        self.x.binary(BinaryOp::Scale, p, n)
     }
 
     /// `p * 2^n` by adding to the exponent, for results that are normal numbers.

@@ -43,18 +43,37 @@ pub(crate) fn exp(x: &mut Exprs, a: ExprId) -> ExprId {
     let (low, high) = if ty == DType::F32 { (-104.0, 89.0) } else { (-746.0, 710.0) };
     let a = f.at_least(a, low);
     let a = f.at_most(a, high);
-    let (p, n) = reduced(&mut f, a);
-    f.scale(p, n)
+    let (p, n) = match ty {
+        DType::F32 => reduced_f32(&mut f, a),
+        _ => {
+            let (p, n, _) = reduced(&mut f, a);
+            (p, n)
+        }
+    };
+    f.times_power(p, n)
+}
+
+/// `exp(a) = p * 2^n` by fewer steps: `exp(r) = 1 + r*(1 + r*q(r))`, which rounds at
+/// nearly full size twice.
+fn reduced_f32(f: &mut Formula, a: ExprId) -> (ExprId, ExprId) {
+    let (n, _) = f.nearest(a, std::f64::consts::LOG2_E);
+    let (high, low) = (f.c(-LN2_F32[0]), f.c(-LN2_F32[1]));
+    let r = f.fma(n, high, a);
+    let r = f.fma(n, low, r);
+    let q = f.horner(r, &TAIL_F32);
+    let one = f.c(1.0);
+    let p = f.fma(q, r, one);
+    (f.fma(p, r, one), n)
 }
 
 /// `exp(a)` where the result is a normal number. NaN may turn into anything.
 pub(crate) fn exp_normal(f: &mut Formula, a: ExprId) -> ExprId {
-    let (p, n) = reduced(f, a);
+    let (p, _, n) = reduced(f, a);
     f.scale_normal(p, n)
 }
 
-/// `exp(a) = p * 2^n`, `n` in the low bits of a pattern.
-fn reduced(f: &mut Formula, a: ExprId) -> (ExprId, ExprId) {
+/// `exp(a) = p * 2^n`: `p`, `n`, and a pattern with `n` in its low bits.
+fn reduced(f: &mut Formula, a: ExprId) -> (ExprId, ExprId, ExprId) {
     let (n, bits) = f.nearest(a, std::f64::consts::LOG2_E);
     let (ln2, tail): ([f64; 2], &[f64]) = match f.ty {
         DType::F32 => (LN2_F32, &TAIL_F32),
@@ -70,7 +89,7 @@ fn reduced(f: &mut Formula, a: ExprId) -> (ExprId, ExprId) {
     let small = f.fma(q, square, low);
     let p = f.add(main, small);
     let one = f.c(1.0);
-    (f.add(p, one), bits)
+    (f.add(p, one), n, bits)
 }
 
 /// `(2^r - 1) / r` on [-1/2, 1/2], for `f32` results that are part of something

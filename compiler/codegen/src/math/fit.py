@@ -3,6 +3,7 @@
 
     python3 -m venv env && env/bin/pip install mpmath
     env/bin/python fit.py               # coefficients
+    env/bin/python fit.py pieces        # the tables of functions in pieces
     env/bin/python fit.py points        # points.txt, which the tests read
 
 Each polynomial is the best approximation in the sense of the largest weighted
@@ -153,6 +154,79 @@ def odd(f, lead):
     return tail(lambda z: f(mpmath.sqrt(z)) / mpmath.sqrt(z), lambda z: lead, lambda z: z)
 
 
+def ends():
+    """Where the 32 pieces of tanh begin, and where the last one ends.
+
+    Piece i has the x whose sum with START has an exponent and three bits of significand
+    that are i more than those of START: an eighth of an octave each.
+    """
+    e, k = mpf("0.5"), 2
+    for _ in range(33):
+        yield max(e * (8 + k) / 8 - START, mpf(0))
+        e, k = (2 * e, 0) if k == 7 else (e, k + 1)
+
+
+START = mpf("0.65625")
+
+
+def piece(f, low, high, centre):
+    """[c0, .. c4] around a centre, rounded, and their largest relative error."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    if centre == 0:
+        known, nodes = [mpf(0), mpf(1)], [mpmath.cos(mpmath.pi * (2 * k + 1) / 6) for k in range(3)]
+    else:
+        known, nodes = [single(f(centre))], [mpmath.cos(mpmath.pi * k / 10) for k in (1, 3, 7, 9)]
+    nodes = [middle + half * x - centre for x in nodes]
+    # The coefficients that are not known, through the nodes.
+    n, first = len(nodes), len(known)
+    a = mpmath.matrix([[r ** (first + j) for j in range(n)] for r in nodes])
+    b = mpmath.matrix([f(centre + r) - sum(c * r**k for k, c in enumerate(known)) for r in nodes])
+    row = known + [single(c) for c in mpmath.lu_solve(a, b)]
+    points = [middle + half * mpmath.cos(mpmath.pi * k / 20) for k in range(20)]
+    polynomial = lambda r: sum(c * r**k for k, c in enumerate(row))
+    return row, max(abs(polynomial(x - centre) / f(x) - 1) for x in points)
+
+
+def pieces(f, last):
+    """Tables for f(centre + r) = c0 + r * (c1 + r * (c2 + r * (c3 + r * c4))), f(0) = 0.
+
+    The polynomial of a piece goes through f at the five Chebyshev points, of which the
+    middle one is the centre. Among the floats near the middle, the centre is one for
+    which rounding c0, and then the others, costs least. The first piece is around 0
+    itself, where errors are relative: there c0 is 0 and c1 is 1.
+    """
+    bounds, rows, worst = list(ends()), [], mpf(0)
+    for low, high in zip(bounds, bounds[1:]):
+        high = min(high, last)
+        if low == 0:
+            centres = [mpf(0)]
+        else:
+            middle = single((low + high) / 2)
+            unit = mpf(2) ** (mpmath.floor(mpmath.log(middle, 2)) - 23)
+            centres = [middle + k * unit for k in range(-1000, 1001)]
+            centres.sort(key=lambda x: abs(f(x) - single(f(x))))
+        fits = [(piece(f, low, high, centre), centre) for centre in centres[:40]]
+        (row, error), centre = min(fits, key=lambda fit: fit[0][1])
+        rows.append([centre] + row)
+        worst = max(worst, error)
+    print(f"error 2^{float(mpmath.log(worst, 2)):.2f}")
+    for name, column in zip(["centre", "c0", "c1", "c2", "c3", "c4"], zip(*rows)):
+        print(f"    // {name}")
+        values = [shortest(c) for c in column]
+        for i in range(0, 32, 8):
+            print("    " + " ".join(v + "," for v in values[i:i + 8]))
+
+
+def shortest(x):
+    """The shortest decimal that is this f32."""
+    x = float(x)
+    for digits in range(1, 10):
+        text = f"{x:.{digits}g}"
+        if float(single(mpf(text))) == x:
+            break
+    return text if "." in text or "e" in text else text + ".0"
+
+
 def singles():
     print("== f32 ==")
     half = LN2 / 2
@@ -284,6 +358,9 @@ def points():
 if __name__ == "__main__":
     if sys.argv[1:] == ["points"]:
         points()
+    elif sys.argv[1:] == ["pieces"]:
+        mp.dps = 40
+        pieces(mpmath.tanh, mpf("9.125"))
     else:
         singles()
         doubles()

@@ -1,8 +1,8 @@
 //! Transcendental functions as plain arithmetic.
 //!
 //! Each function becomes a few dozen primitive operations on `f32` or `f64`, with
-//! no table, no branch and no call, so that whatever vectorises arithmetic
-//! vectorises them and all backends agree to the bit. Half types compute in `f32`
+//! no branch and no call, so that whatever vectorises arithmetic vectorises them and
+//! all backends agree to the bit. Tables are small enough for vector registers. Half types compute in `f32`
 //! and round once.
 //!
 //! Fused multiply-adds are written out where they are wanted. NaN, infinities,
@@ -20,8 +20,10 @@ mod pow;
 #[cfg(test)]
 mod sweep;
 mod tanh;
+mod tanh_pieces;
 mod trigonometry;
 
+pub(crate) use build::{F32, F64, Layout};
 pub(crate) use erf::erf;
 pub(crate) use exp::exp;
 pub(crate) use log::log;

@@ -176,7 +176,8 @@ fn run_stage<'c>(
     };
     let Some(spread) = Spread::of(body, stage) else {
         width = u64::from(width).min(stage.inner.next_power_of_two()) as u32;
-        let mut copies = cost.copies();
+        let points: u64 = body.loops.points.iter().product();
+        let mut copies = cost.copies(body.emitter.isa, stage.inner.saturating_mul(points));
         while copies > 1 && u64::from(copies * width) > stage.inner {
             copies /= 2;
         }
@@ -307,22 +308,25 @@ impl<'c> Pass<'_, '_, 'c> {
         let Pass { body, stage, accumulators, .. } = self;
         let emitter = &body.emitter;
         let order = body.order(stage, Level::Step);
-        let mut evaluated = Vec::new();
-        for u in 0..strip.copies {
-            let (mut place, mut values) = (self.place.clone(), self.values.clone());
-            let (at, lanes) = body.lanes(&strip, Axis::Inner, u);
-            place.inner = Some(at);
-            place.lanes = lanes;
-            emitter.evaluate(&order, &place, &mut values);
-            let number = accumulators.steps_at(&place);
-            accumulators.step(states, u, number, &place, &values);
+        let mut evaluated: Vec<(Place, Values)> = (0..strip.copies)
+            .map(|u| {
+                let mut place = self.place.clone();
+                let (at, lanes) = body.lanes(&strip, Axis::Inner, u);
+                place.inner = Some(at);
+                place.lanes = lanes;
+                (place, self.values.clone())
+            })
+            .collect();
+        emitter.evaluate_together(&order, &mut evaluated);
+        for (u, (place, values)) in evaluated.iter().enumerate() {
+            let number = accumulators.steps_at(place);
+            accumulators.step(states, u as u32, number, place, values);
             if let (Some(last), None) = (body.loops.points.len().checked_sub(1), strip.until) {
                 for &load in self.next {
                     let along = (Axis::Point(last as u32), 1);
-                    emitter.prefetch_load(load, along, &place, &values);
+                    emitter.prefetch_load(load, along, place, values);
                 }
             }
-            evaluated.push((place, values));
         }
         for &(array, value) in &stage.keeps {
             for (place, values) in &evaluated {

@@ -96,7 +96,7 @@ impl Shape {
             let of_stage = Cost::of(loops, &body.levels, body.emitter.arguments, stage);
             work += stage.inner.saturating_mul(of_stage.work());
             reductions = reductions.max(stage.reductions.len() as u32);
-            copies = copies.min(of_stage.copies());
+            copies = copies.min(of_stage.copies(isa, loops.points.iter().product()));
             cost.add(of_stage);
         }
         if reductions > 0 && loops.stages.iter().any(|s| s.inner > 1) {
@@ -229,9 +229,7 @@ fn points<'c>(
         .collect();
     for stage in &body.loops.stages {
         let order = body.order(stage, Level::Strip);
-        for (place, values) in &mut copies {
-            body.emitter.evaluate(&order, place, values);
-        }
+        body.emitter.evaluate_together(&order, &mut copies);
         run_stage(body, stage, strip, &mut copies);
     }
 }
@@ -254,14 +252,12 @@ fn run_stage<'c>(
     // One step: every copy is evaluated before any is stored, since an argument that
     // is read may be the buffer that is written.
     let step = |at: Value<'c>, states: &mut _| {
-        let mut evaluated = Vec::new();
-        for (u, (place, values)) in copies.iter().enumerate() {
-            let (mut place, mut values) = (place.clone(), values.clone());
-            place.inner = Some(at);
-            body.emitter.evaluate(&order, &place, &mut values);
-            let number = accumulators.steps_at(&place);
-            accumulators.step(states, u as u32, number, &place, &values);
-            evaluated.push((place, values));
+        let mut evaluated = copies.to_vec();
+        evaluated.iter_mut().for_each(|(place, _)| place.inner = Some(at));
+        body.emitter.evaluate_together(&order, &mut evaluated);
+        for (u, (place, values)) in evaluated.iter().enumerate() {
+            let number = accumulators.steps_at(place);
+            accumulators.step(states, u as u32, number, place, values);
         }
         for store in &stage.stores {
             for (place, values) in &evaluated {

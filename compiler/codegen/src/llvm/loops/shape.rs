@@ -167,12 +167,21 @@ impl Cost {
         (self.bytes + self.ops / 2).max(1)
     }
 
-    /// Vectors to have in flight when steps do not depend on each other. The processor
-    /// overlaps long bodies by itself; short ones are mostly loop overhead.
-    pub fn copies(&self) -> u32 {
+    /// Vectors to have in flight when steps do not depend on each other. Short bodies are
+    /// mostly loop overhead; longer ones are chains of operations, several of which hide
+    /// each other's latency as far as there are registers. That is more code, which takes
+    /// longer to compile: it is not worth it for few `elements` nor for the longest bodies.
+    pub fn copies(&self, isa: Isa, elements: u64) -> u32 {
+        let many = match elements {
+            ..MANY => 1,
+            _ if isa.registers() >= 32 => 4,
+            _ => 2,
+        };
         match self.ops + self.bytes / 4 {
             0..=8 => 4,
             9..=24 => 2,
+            n if u64::from(many) * n <= LONG => many,
+            n if many > 1 && 2 * n <= LONG => 2,
             _ => 1,
         }
     }
@@ -185,6 +194,10 @@ pub(super) const LONG: u64 = 256;
 
 /// Units of work that leave enough to divide between threads.
 pub(super) const DIVISIBLE: u64 = 16;
+
+/// Elements from which on code that computes them faster is worth a millisecond or two of
+/// compile time: with a long body they take some microseconds a call.
+const MANY: u64 = 16 << 10;
 
 /// Operations on an element from which on prefetching its successors helps (measured:
 /// nothing for one or two, a quarter of the time for `exp`). With fewer, the processor

@@ -5,9 +5,9 @@ use kiln_ir::DType;
 use kiln_ir::op::Compare;
 
 use super::*;
-use crate::kernel::Term;
 use crate::kernel::expr::{BinaryOp, UnaryOp};
 use crate::kernel::index::Extents;
+use crate::kernel::{Table, Term};
 
 /// Sizes around vectors, strips and blocks of every level and type.
 const SIZES: [u64; 19] = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 257, 5000];
@@ -153,6 +153,70 @@ fn divisors_and_shifts_that_are_constant() {
                 check(&kernel, 5);
             }
         }
+    }
+}
+
+/// Long bodies over enough elements are several vectors whose operations alternate.
+#[test]
+fn vectors_that_take_turns() {
+    for n in [16 << 10, (16 << 10) + 37] {
+        let kernel = map(DType::F32, n, 1, |x, a| {
+            let e = crate::math::exp(x, a[0]);
+            let t = crate::math::tanh(x, e);
+            let sum = x.binary(BinaryOp::Add, t, a[0]);
+            x.binary(BinaryOp::Mul, sum, e)
+        });
+        check(&kernel, n);
+    }
+}
+
+#[test]
+fn tables_in_vectors_of_any_width() {
+    const VALUES: [f32; Table::LEN as usize] = {
+        let mut values = [0.0; Table::LEN as usize];
+        let mut i = 0;
+        while i < values.len() {
+            values[i] = 1.5 - 0.25 * i as f32;
+            i += 1;
+        }
+        values
+    };
+    static TABLE: Table = Table::new(VALUES, 7);
+    for n in [1, 5, 16, 17, 65, 5000] {
+        // As many lanes as a register has of f32, half as many, and several registers.
+        check(&map(DType::U32, n, 1, |x, a| x.lookup(&TABLE, a[0])), n);
+        let wide = map(DType::U32, n, 1, |x, a| {
+            let value = x.lookup(&TABLE, a[0]);
+            let value = x.convert(value, DType::F64);
+            let root = x.unary(UnaryOp::Abs, value);
+            x.binary(BinaryOp::Add, root, value)
+        });
+        check(&wide, n);
+        let narrow = map(DType::U8, n, 1, |x, a| {
+            let product = x.binary(BinaryOp::Mul, a[0], a[0]);
+            let sum = x.binary(BinaryOp::Add, product, a[0]);
+            let index = x.binary(BinaryOp::Xor, sum, a[0]);
+            let index = x.convert(index, DType::U32);
+            x.lookup(&TABLE, index)
+        });
+        check(&narrow, n);
+    }
+}
+
+#[test]
+fn powers_of_two_round_once() {
+    for (dtype, most) in [(DType::F32, 254), (DType::F64, 2046)] {
+        let parts = [0.5, 0.75, 1.0, 1.25, 1.9999998807907104, -1.1, f64::NAN];
+        let pairs = || parts.iter().flat_map(|&p| (-most..=most).map(move |n| (p, n as f64)));
+        let bits = |x| kiln_ir::Scalar::from_f64(dtype, x).bits();
+        let elements = pairs().count();
+        let kernel = map(dtype, elements as u64, 2, |x, a| x.binary(BinaryOp::Scale, a[0], a[1]));
+        let inputs = [
+            Buffer { dtype, elements: pairs().map(|(p, _)| bits(p)).collect() },
+            Buffer { dtype, elements: pairs().map(|(_, n)| bits(n)).collect() },
+            Buffer::zeros(dtype, elements),
+        ];
+        check_on(&kernel, &inputs);
     }
 }
 
