@@ -19,7 +19,7 @@ use kiln_ir::{DType, Scalar};
 
 use crate::kernel::expr::{BinaryOp, UnaryOp};
 use crate::kernel::{
-    Axis, Body, Combine, Contraction, Expr, ExprId, Exprs, Index, Kernel, Loops, Reduction,
+    Axis, Body, Combine, Contraction, Expr, ExprId, Exprs, Index, Kernel, Loops, Reduction, Scan,
     Scatter, Stage, Term,
 };
 
@@ -152,6 +152,8 @@ struct Place {
     column: u64,
     sum: u64,
     slots: Vec<Option<u64>>,
+    /// What carries and scans of the stage are at this step, by slot.
+    running: Vec<Option<u64>>,
     kept: Vec<Vec<u64>>,
 }
 
@@ -215,6 +217,10 @@ fn value(exprs: &Exprs, id: ExprId, place: &Place, memory: &Memory, values: &[u6
         Expr::Slot(slot) => {
             let value = place.slots.get(*slot as usize).copied().flatten();
             value.expect("slot read before it was filled")
+        }
+        Expr::Carry(slot) | Expr::Scan(slot) => {
+            let value = place.running.get(*slot as usize).copied().flatten();
+            value.expect("a carry or scan read outside its stage")
         }
         Expr::Kept(array) => place.kept[*array as usize][place.inner as usize],
         Expr::Sum => place.sum,
@@ -281,10 +287,28 @@ fn run_stage(
         }
         None => stage.inner,
     };
+    let mut scanned: Vec<Vec<u64>> = Vec::new();
+    for carry in &stage.carries {
+        evaluate(exprs, &needed(exprs, [carry.first]), place, memory, values);
+        fill(&mut place.running, carry.slot, values[carry.first.0 as usize]);
+    }
+    for scan in &stage.scans {
+        let order = needed(exprs, [scan.value]);
+        let each = |step| {
+            place.inner = step;
+            evaluate(exprs, &order, place, memory, values);
+            values[scan.value.0 as usize]
+        };
+        let row: Vec<u64> = (0..steps).map(each).collect();
+        scanned.push(prefixes(scan, exprs.dtype(scan.value), &row));
+    }
     let mut rows: Vec<Vec<u64>> = vec![Vec::new(); stage.reductions.len()];
     let mut kept: Vec<Vec<u64>> = vec![Vec::new(); stage.keeps.len()];
     for step in 0..steps {
         place.inner = step;
+        for (scan, row) in stage.scans.iter().zip(&scanned) {
+            fill(&mut place.running, scan.slot, row[step as usize]);
+        }
         evaluate(exprs, order, place, memory, values);
         for (row, reduction) in rows.iter_mut().zip(&stage.reductions) {
             row.push(values[reduction.value.0 as usize]);
@@ -302,6 +326,13 @@ fn run_stage(
                 memory.scatter(scatter, index, values[scatter.value.0 as usize], &place.points);
             }
         }
+        for carry in &stage.carries {
+            fill(&mut place.running, carry.slot, values[carry.next.0 as usize]);
+        }
+    }
+    for slot in stage.carries.iter().map(|c| c.slot).chain(stage.scans.iter().map(|s| s.slot)) {
+        let last = place.running[slot as usize].take().expect("a stage has a step");
+        fill(&mut place.slots, slot, last);
     }
     for ((number, _), array) in stage.keeps.iter().zip(kept) {
         let number = *number as usize;
@@ -311,12 +342,39 @@ fn run_stage(
         place.kept[number] = array;
     }
     for (row, reduction) in rows.iter().zip(&stage.reductions) {
-        let slot = reduction.slot as usize;
-        if place.slots.len() <= slot {
-            place.slots.resize(slot + 1, None);
-        }
-        place.slots[slot] = Some(reduce(reduction, exprs.dtype(reduction.value), row));
+        let result = reduce(reduction, exprs.dtype(reduction.value), row);
+        fill(&mut place.slots, reduction.slot, result);
     }
+}
+
+fn fill(slots: &mut Vec<Option<u64>>, slot: u32, value: u64) {
+    let slot = slot as usize;
+    if slots.len() <= slot {
+        slots.resize(slot + 1, None);
+    }
+    slots[slot] = Some(value);
+}
+
+/// The running results of a row of values.
+fn prefixes(scan: &Scan, dtype: DType, row: &[u64]) -> Vec<u64> {
+    let mut total = identity(scan.kind, dtype);
+    let mut results = Vec::new();
+    for block in row.chunks(scan.block as usize) {
+        let mut lanes: Vec<Scalar> = block.iter().map(|&b| Scalar::from_bits(dtype, b)).collect();
+        let mut distance = 1;
+        while distance < scan.block as usize {
+            for l in (distance..lanes.len()).rev() {
+                lanes[l] = combine(scan.kind, lanes[l - distance], lanes[l]);
+            }
+            distance *= 2;
+        }
+        for lane in &mut lanes {
+            *lane = combine(scan.kind, total, *lane);
+        }
+        total = *lanes.last().expect("blocks are not empty");
+        results.extend(lanes.iter().map(|lane| lane.bits()));
+    }
+    results
 }
 
 /// Combines a row of values in the order of the reduction's tree.

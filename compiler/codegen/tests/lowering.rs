@@ -8,7 +8,7 @@ mod common;
 
 use common::{Builder, Random, arguments, run_group, same, single};
 use kiln_codegen::interpret::Buffer;
-use kiln_ir::op::{Binary, ReduceKind, Unary};
+use kiln_ir::op::{Binary, CumulativeKind, ReduceKind, Unary, WindowCombine};
 use kiln_ir::{DType, Form, Literal, Op, Scalar, Value, eval};
 
 /// How a result may differ from `eval`.
@@ -37,6 +37,16 @@ fn bound(op: &Op, result: DType, steps: usize) -> Bound {
         Op::Reduce(reduce) if matches!(reduce.kind, ReduceKind::Sum | ReduceKind::Prod) => {
             Bound::Sum(steps)
         }
+        Op::ReduceWindow(window) => match window.combine {
+            WindowCombine::Kind(ReduceKind::Sum | ReduceKind::Prod) => Bound::Sum(steps),
+            _ => Bound::Exact,
+        },
+        Op::Cumulative(running) => match running.kind {
+            CumulativeKind::Sum | CumulativeKind::Prod => Bound::Sum(steps),
+            // Two exponentials and an addition a step, then a logarithm.
+            CumulativeKind::LogSumExp => Bound::Sum(4.0 * steps + 8.0),
+            CumulativeKind::Min | CumulativeKind::Max => Bound::Exact,
+        },
         Op::DotGeneral(_) => Bound::Sum(steps),
         _ => Bound::Exact,
     }
@@ -96,34 +106,39 @@ fn every_sample_agrees_with_eval() {
                 Form::Reduce(..) | Form::Contraction(_) => {
                     sample.operands[0].elements() / wanted[0].ty().elements().max(1) + 1
                 }
+                Form::Cumulative(_, axis, _) => sample.operands[0].shape[axis],
+                Form::Window(_, window) => window.size.iter().product(),
                 _ => 1,
             };
-            let bound = bound(&sample.op, wanted[0].ty().dtype, steps);
-            let scale = match bound {
-                Bound::Sum(_) => eval(&b.graph, &magnitudes(&operands)).expect("arguments fit"),
-                _ => wanted.clone(),
-            };
-            let got = &values[&Value { node, result: 0 }];
-            for (i, want) in wanted[0].iter().enumerate() {
-                let got = Scalar::from_bits(want.dtype(), got.elements[i]);
-                let fits = same(got, want)
-                    || match bound {
-                        Bound::Exact => false,
-                        Bound::Ulps(n) => place(got).abs_diff(place(want)) <= n.into(),
-                        Bound::Sum(n) => {
-                            let scale = scale[0].get(i).as_f64().abs();
-                            let error = (got.as_f64() - want.as_f64()).abs();
-                            error <= n * epsilon(want.dtype()) * scale
-                        }
+            for (result, wanted) in (0..).zip(&wanted) {
+                let bound = bound(&sample.op, wanted.ty().dtype, steps);
+                let scale = match bound {
+                    Bound::Sum(_) => eval(&b.graph, &magnitudes(&operands)).expect("arguments fit"),
+                    _ => vec![wanted.clone()],
+                };
+                let got = &values[&Value { node, result }];
+                for (i, want) in wanted.iter().enumerate() {
+                    let got = Scalar::from_bits(want.dtype(), got.elements[i]);
+                    let fits = same(got, want)
+                        || match bound {
+                            Bound::Exact => false,
+                            Bound::Ulps(n) => place(got).abs_diff(place(want)) <= n.into(),
+                            Bound::Sum(n) => {
+                                let scale = scale[0].get(i).as_f64().abs();
+                                let error = (got.as_f64() - want.as_f64()).abs();
+                                error <= n * epsilon(want.dtype()) * scale
+                            }
+                        };
+                    let kernels = || -> String {
+                        lowered.launches.iter().map(|l| l.kernel.to_string()).collect()
                     };
-                let kernels =
-                    || lowered.launches.iter().map(|l| l.kernel.to_string()).collect::<String>();
-                assert!(
-                    fits,
-                    "{row} {sample:?}\nelement {i}: got {got:?}, want {want:?}\n{}\n{operands:?}",
-                    kernels()
-                );
-                compared += 1;
+                    assert!(
+                        fits,
+                        "{row} {sample:?}\nelement {i}: got {got:?}, want {want:?}\n{}\n{operands:?}",
+                        kernels()
+                    );
+                    compared += 1;
+                }
             }
         }
     }

@@ -225,6 +225,7 @@ impl Report {
                         Kind::Alias => "alias",
                         Kind::Map { .. } => "map",
                         Kind::Rows { .. } => "rows",
+                        Kind::Fold { .. } => "fold",
                         Kind::Contraction { .. } => "contraction",
                         Kind::Update { .. } => "update",
                         Kind::Together { .. } => "together",

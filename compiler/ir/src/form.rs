@@ -7,7 +7,10 @@
 
 use std::sync::Arc;
 
-use crate::op::{ArgKind, Binary, Compare, DotDims, Gather, ReduceKind, Scatter, Unary};
+use crate::op::{
+    ArgKind, Binary, Compare, CumulativeKind, DotDims, Gather, ReduceKind, Scatter, Unary, Window,
+    WindowCombine,
+};
 use crate::{DType, Graph, Literal};
 
 /// The form of an op.
@@ -33,6 +36,14 @@ pub enum Form {
     Reduce(ReduceKind, Vec<usize>),
     /// Index of the extreme element of operand 0 along `axis`: the first of equals.
     ArgReduce(ArgKind, usize),
+    /// Operands `0..n` along axes by a body, from operands `n..2n`: one element after the
+    /// other in row-major order.
+    Fold(Arc<Graph>, Vec<usize>),
+    /// The elements of every window: operand 0 by a kind, or operands `0..n` by a body
+    /// from operands `n..2n`, in row-major order of the window.
+    Window(WindowCombine, Window),
+    /// Every element with all before it along an axis, or all behind it if reversed.
+    Cumulative(CumulativeKind, usize, bool),
     /// Sum of products of operands 0 and 1 over the contracted axes.
     Contraction(DotDims),
     /// The outputs of the graph applied to the operands.

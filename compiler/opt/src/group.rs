@@ -77,6 +77,14 @@ pub enum Kind {
         /// The `dot_general` node.
         dot: NodeId,
     },
+    /// One fold: a `Fold`, a `Window` or a `Cumulative`. Other members either feed it
+    /// (pointwise, from inputs), or follow it (maps on its results' shape whose other
+    /// operands are pointwise from inputs). Roots follow it or are its results, of whose
+    /// shape they are.
+    Fold {
+        /// The node that folds.
+        node: NodeId,
+    },
     /// One `dynamic_update_slice` or scatter whose operand 0 is an input or any constant,
     /// and no member. Other members are pointwise and feed what is written and where. The
     /// one root is its result, and only what is written is computed: memory must already
@@ -85,7 +93,7 @@ pub enum Kind {
         /// The `dynamic_update_slice` or scatter node.
         node: NodeId,
     },
-    /// Several groups of kind `Map` or `Rows` run as one launch. They do not depend
+    /// Several groups of kind `Map`, `Rows` or `Fold` run as one launch. They do not depend
     /// on each other.
     Together {
         /// The parts; `members` and `roots` of the whole are theirs in order.

@@ -65,6 +65,7 @@ fn kind(kind: &Kind) -> String {
         Kind::Alias => "alias".into(),
         Kind::Map { space } => format!("map {space}"),
         Kind::Rows { space, axes } => format!("rows {space} along {axes:?}"),
+        Kind::Fold { .. } => "fold".into(),
         Kind::Contraction { .. } => "contraction".into(),
         Kind::Update { .. } => "update".into(),
         Kind::Together { parts } => format!("together {}", parts.len()),

@@ -2,7 +2,7 @@
 
 use kiln_driver::Isa;
 use kiln_ir::op::Binary;
-use kiln_ir::op::{Domain, ReduceKind, Sample, Unary};
+use kiln_ir::op::{CumulativeKind, Domain, ReduceKind, Sample, Unary, WindowCombine};
 use kiln_ir::{DType, Graph, Literal, Op, ParameterInfo, Scalar, Type};
 
 use crate::compare::{Closeness, difference};
@@ -89,6 +89,16 @@ fn closeness(op: &Op, arguments: &[Literal], want: &Literal) -> Closeness {
         Op::Reduce(r) if matches!(r.kind, ReduceKind::Sum | ReduceKind::Prod) => {
             sums(arguments[0].ty().elements() / want.ty().elements().max(1), &arguments[..1], want)
         }
+        Op::ReduceWindow(w) => match w.combine {
+            WindowCombine::Kind(ReduceKind::Sum | ReduceKind::Prod) => {
+                sums(w.window.size.iter().product(), &arguments[..1], want)
+            }
+            _ => Closeness::Exact,
+        },
+        Op::Cumulative(c) => match c.kind {
+            CumulativeKind::Min | CumulativeKind::Max => Closeness::Exact,
+            _ => sums(want.ty().shape[c.axis], arguments, want),
+        },
         Op::DotGeneral(d) => {
             let n = d.dims.lhs_contract.iter().map(|&a| arguments[0].ty().shape[a]).product();
             sums(n, arguments, want)

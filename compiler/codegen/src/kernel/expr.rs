@@ -44,6 +44,10 @@ pub enum Expr {
     Index(Index),
     /// The result of a reduction of an earlier stage at this point.
     Slot(u32),
+    /// What the step before this one left in a carry of the stage, or its first value.
+    Carry(u32),
+    /// The result of a scan of the stage up to this step.
+    Scan(u32),
     /// Element `Axis::Inner` of a row array that an earlier stage of this point kept.
     Kept(u32),
     /// The finished sum of a contraction.
@@ -125,7 +129,12 @@ impl Expr {
     /// Calls `f` for each expression this one reads, those inside indices included.
     pub fn for_each_operand(&self, mut f: impl FnMut(ExprId)) {
         match self {
-            Expr::Const(_) | Expr::Slot(_) | Expr::Kept(_) | Expr::Sum => {}
+            Expr::Const(_)
+            | Expr::Slot(_)
+            | Expr::Carry(_)
+            | Expr::Scan(_)
+            | Expr::Kept(_)
+            | Expr::Sum => {}
             Expr::Load { index, valid, .. } => {
                 index.for_each_dynamic(&mut f);
                 valid.iter().for_each(|&v| f(v));
@@ -148,7 +157,12 @@ impl Expr {
     /// maps the expressions inside them too.
     pub fn map(&self, f: impl Fn(ExprId) -> ExprId, index: impl Fn(&Index) -> Index) -> Expr {
         match self {
-            Expr::Const(_) | Expr::Slot(_) | Expr::Kept(_) | Expr::Sum => self.clone(),
+            Expr::Const(_)
+            | Expr::Slot(_)
+            | Expr::Carry(_)
+            | Expr::Scan(_)
+            | Expr::Kept(_)
+            | Expr::Sum => self.clone(),
             Expr::Load { argument, index: i, valid } => {
                 Expr::Load { argument: *argument, index: index(i), valid: valid.map(f) }
             }
@@ -238,7 +252,9 @@ impl Exprs {
                 Expr::Load { index, .. } | Expr::Index(index) => {
                     axes.iter().any(|&a| index.depends_on(a))
                 }
-                Expr::Kept(_) => points || axes.contains(&Axis::Inner),
+                Expr::Kept(_) | Expr::Carry(_) | Expr::Scan(_) => {
+                    points || axes.contains(&Axis::Inner)
+                }
                 Expr::Slot(_) => points,
                 Expr::Sum => true,
                 _ => false,
@@ -269,7 +285,7 @@ impl Exprs {
         for (i, (expr, _)) in self.items.iter().enumerate() {
             let mut varies = match expr {
                 Expr::Load { index, .. } | Expr::Index(index) => index.depends_on(Axis::Inner),
-                Expr::Kept(_) => true,
+                Expr::Kept(_) | Expr::Carry(_) | Expr::Scan(_) => true,
                 _ => false,
             };
             expr.for_each_operand(|o| varies |= varying[o.0 as usize]);

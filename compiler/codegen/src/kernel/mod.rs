@@ -122,6 +122,12 @@ pub struct Stage {
     /// Later stages of the same point, of equal `inner`, read them by `Expr::Kept`.
     /// Only with [`Lanes::Inner`], and at most [`KEPT_BYTES`] in all.
     pub keeps: Vec<(u32, ExprId)>,
+    /// Values handed from each step to the next: the steps of a point then run in order.
+    /// Only with [`Lanes::Points`].
+    pub carries: Vec<Carry>,
+    /// Values combined over the inner axis, with every intermediate result. Only with
+    /// [`Lanes::Inner`].
+    pub scans: Vec<Scan>,
     /// Values combined over the inner axis.
     pub reductions: Vec<Reduction>,
     /// Elements written at each step, after everything that the step reads was read:
@@ -136,7 +142,9 @@ impl Stage {
     /// A stage that does nothing yet.
     pub fn new(inner: u64) -> Stage {
         let (keeps, reductions, stores) = (Vec::new(), Vec::new(), Vec::new());
-        Stage { inner, ragged: None, keeps, reductions, stores, scatters: Vec::new() }
+        let (carries, scans) = (Vec::new(), Vec::new());
+        let scatters = Vec::new();
+        Stage { inner, ragged: None, keeps, carries, scans, reductions, stores, scatters }
     }
 
     /// The same stage over other expressions, with other places written.
@@ -155,10 +163,14 @@ impl Stage {
             Scatter { argument, index, value, valid, combine: s.combine }
         };
         let reduction = |r: &Reduction| Reduction { value: f(r.value), ..*r };
+        let carry = |c: &Carry| Carry { first: f(c.first), next: f(c.next), ..*c };
+        let scan = |s: &Scan| Scan { value: f(s.value), ..*s };
         Stage {
             inner: self.inner,
             ragged: self.ragged,
             keeps: self.keeps.iter().map(|&(array, value)| (array, f(value))).collect(),
+            carries: self.carries.iter().map(carry).collect(),
+            scans: self.scans.iter().map(scan).collect(),
             reductions: self.reductions.iter().map(reduction).collect(),
             stores: self.stores.iter().map(store).collect(),
             scatters: self.scatters.iter().map(scatter).collect(),
@@ -168,6 +180,8 @@ impl Stage {
     /// Calls `f` for each expression that the stage asks for.
     pub fn for_each_root(&self, mut f: impl FnMut(ExprId)) {
         self.keeps.iter().for_each(|&(_, e)| f(e));
+        self.carries.iter().for_each(|c| [c.first, c.next].into_iter().for_each(&mut f));
+        self.scans.iter().for_each(|s| f(s.value));
         self.reductions.iter().for_each(|r| f(r.value));
         self.stores.iter().for_each(|s| s.for_each_root(&mut f));
         for scatter in &self.scatters {
@@ -191,6 +205,48 @@ pub struct Ragged {
     pub axis: u32,
     /// Extent of the whole axis.
     pub total: u64,
+}
+
+/// A value that each step hands to the next.
+///
+/// Expressions of the stage read what the step before left by `Expr::Carry`; all carries
+/// change together, after everything else of the step. Not a half type.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Carry {
+    /// What the first step reads: the same at every step of the stage.
+    pub first: ExprId,
+    /// What a step leaves.
+    pub next: ExprId,
+    /// Names the carry, and holds what the last step left for later stages.
+    pub slot: u32,
+}
+
+/// Running results of a reduction: at each step, everything up to it combined.
+///
+/// Steps form blocks of `block`, a power of two. In a block the lanes combine by
+/// doubling, each with the lane `1` before it, then `2`, `4`, ..; lanes that have none
+/// stay. Every lane then combines with what all blocks before left, which starts at the
+/// identity; the last lane is what the block leaves:
+///
+/// ```text
+/// block of 4, total t:   a         b         c             d
+///           by 1         a        ab        bc            cd
+///           by 2         a        ab       abc          abcd
+///           result      ta       tab      tabc         tabcd = the next t
+/// ```
+///
+/// The type of the value is the accumulator's, as for a [`Reduction`].
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Scan {
+    /// How.
+    pub kind: ReduceKind,
+    /// What: evaluated at each step, without reading a scan of the stage.
+    pub value: ExprId,
+    /// Names the scan: expressions of the stage read the result of their own step by
+    /// `Expr::Scan`, later stages the last one by `Expr::Slot`.
+    pub slot: u32,
+    /// Lanes that combine by doubling.
+    pub block: u32,
 }
 
 /// A value combined over the inner axis of a stage into a slot of the point.

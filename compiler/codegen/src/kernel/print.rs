@@ -19,8 +19,8 @@ use kiln_ir::{DType, Scalar};
 
 use super::expr::{BinaryOp, UnaryOp};
 use super::{
-    Body, Combine, Contraction, Expr, ExprId, Exprs, Kernel, Lanes, Loops, Reduction, Stage, Store,
-    Table,
+    Body, Carry, Combine, Contraction, Expr, ExprId, Exprs, Kernel, Lanes, Loops, Reduction, Scan,
+    Stage, Store, Table,
 };
 
 /// The widest text that is written in place.
@@ -118,6 +118,14 @@ impl<'a> Lines<'a> {
             let value = self.operand(value);
             self.line(&format!("keep k{array} = {value}"));
         }
+        for Carry { first, next, slot } in &stage.carries {
+            let (first, next) = (self.operand(*first), self.operand(*next));
+            self.line(&format!("s{slot} = carry from {first}, next {next}"));
+        }
+        for Scan { kind, value, slot, block } in &stage.scans {
+            let value = self.operand(*value);
+            self.line(&format!("s{slot} = scan_{} {value}, block {block}", kind.name()));
+        }
         for reduction in &stage.reductions {
             let value = self.operand(reduction.value);
             self.line(&reduction_text(reduction, &value));
@@ -169,7 +177,15 @@ impl<'a> Lines<'a> {
             index.for_each_dynamic(&mut |e| self.name(e));
         }
         let (text, infix) = self.describe(id, expr);
-        let atom = matches!(expr, Expr::Const(_) | Expr::Slot(_) | Expr::Kept(_) | Expr::Sum);
+        let atom = matches!(
+            expr,
+            Expr::Const(_)
+                | Expr::Slot(_)
+                | Expr::Carry(_)
+                | Expr::Scan(_)
+                | Expr::Kept(_)
+                | Expr::Sum
+        );
         let known = if atom || (self.uses[id.0 as usize] <= 1 && text.len() <= INLINE) {
             (text.clone(), infix)
         } else {
@@ -212,6 +228,8 @@ impl<'a> Lines<'a> {
             }
             Expr::Index(index) => plain(format!("index({index})")),
             Expr::Slot(slot) => plain(format!("s{slot}")),
+            Expr::Carry(slot) => plain(format!("carry{slot}")),
+            Expr::Scan(slot) => plain(format!("scan{slot}")),
             Expr::Kept(array) => plain(format!("k{array}")),
             Expr::Sum => plain("sum".to_string()),
             Expr::Unary(op, a) => plain(format!("{}({})", unary_name(*op), at(a))),

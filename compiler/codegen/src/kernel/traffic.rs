@@ -135,6 +135,8 @@ fn of_loops(kernel: &Kernel, loops: &Loops) -> Traffic {
             }
         }
         traffic.flops += steps * stage.reductions.len() as u64;
+        let rounds = |s: &super::Scan| u64::from(s.block.ilog2()) + 1;
+        traffic.flops += steps * stage.scans.iter().map(rounds).sum::<u64>();
         let varying = exprs.varying();
         for (id, expr, _) in exprs.iter().filter(|(id, ..)| reached[id.0 as usize]) {
             let times = if varying[id.0 as usize] { steps } else { points };

@@ -11,8 +11,8 @@ use kiln_ir::op::ReduceKind;
 use super::expr::{BinaryOp, UnaryOp};
 use super::index::Extents;
 use super::{
-    Axis, Body, Combine, Contraction, Expr, ExprId, Exprs, Index, KEPT_BYTES, Kernel, Lanes, Loops,
-    Reduction, Scatter, Stage, Store, Term,
+    Axis, Body, Carry, Combine, Contraction, Expr, ExprId, Exprs, Index, KEPT_BYTES, Kernel, Lanes,
+    Loops, Reduction, Scan, Scatter, Stage, Store, Term,
 };
 
 /// A kernel that is not well-formed.
@@ -55,6 +55,8 @@ struct Scope<'a> {
     slots: &'a [u32],
     /// Row arrays filled by earlier stages, with their extent.
     kept: &'a [(u32, u64)],
+    /// Carries and scans of this stage.
+    running: &'a [u32],
     /// Whether the finished sum of a contraction exists.
     sum: bool,
     /// Axes that exist but make no sense here.
@@ -99,21 +101,28 @@ impl Verifier<'_> {
                 }
                 None => None,
             };
+            let carries = stage.carries.iter().map(|c| c.slot);
+            let running: Vec<u32> = carries.chain(stage.scans.iter().map(|s| s.slot)).collect();
             let scope = Scope {
                 extents,
                 ragged,
                 slots: &slots,
                 kept: &kept,
+                running: &running,
                 sum: false,
                 hidden: &[Axis::Row, Axis::Column],
             };
             self.stage(loops, stage, &scope)?;
             let (mut new_slots, mut new_kept) = (Vec::new(), Vec::new());
+            self.order(loops, stage)?;
             for reduction in &stage.reductions {
                 self.reduction(&loops.exprs, reduction)?;
-                let known = slots.contains(&reduction.slot) || new_slots.contains(&reduction.slot);
-                ensure!(!known, "slot {} is filled twice", reduction.slot);
-                new_slots.push(reduction.slot);
+            }
+            let reduced = stage.reductions.iter().map(|r| r.slot);
+            for slot in running.iter().copied().chain(reduced) {
+                let known = slots.contains(&slot) || new_slots.contains(&slot);
+                ensure!(!known, "slot {slot} is filled twice");
+                new_slots.push(slot);
             }
             for &(array, value) in &stage.keeps {
                 ensure!(loops.lanes == Lanes::Inner, "rows are kept where lanes are points");
@@ -138,7 +147,11 @@ impl Verifier<'_> {
     }
 
     fn scatter(&self, loops: &Loops, stage: &Stage, s: &Scatter, scope: &Scope) -> Checked {
-        let others = stage.keeps.len() + stage.reductions.len() + stage.stores.len();
+        let others = stage.keeps.len()
+            + stage.carries.len()
+            + stage.scans.len()
+            + stage.reductions.len()
+            + stage.stores.len();
         ensure!(loops.stages.len() == 1 && others == 0, "a stage scatters beside other work");
         ensure!(loops.lanes == Lanes::Points && stage.ragged.is_none(), "scatters along rows");
         let exprs = &loops.exprs;
@@ -159,6 +172,40 @@ impl Verifier<'_> {
         Ok(())
     }
 
+    /// What carries and scans of a stage demand.
+    fn order(&self, loops: &Loops, stage: &Stage) -> Checked {
+        let exprs = &loops.exprs;
+        let typed = |slot: u32, dtype: DType, reads: &dyn Fn(u32) -> Expr| -> Checked {
+            for (_, expr, read) in exprs.iter() {
+                let wrong = (*expr == reads(slot) || *expr == Expr::Slot(slot)) && read != dtype;
+                ensure!(!wrong, "slot {slot} holds {dtype} and is read as {read}");
+            }
+            Ok(())
+        };
+        for &Carry { first, next, slot } in &stage.carries {
+            let (dtype, after) = (exprs.dtype(first), exprs.dtype(next));
+            ensure!(loops.lanes == Lanes::Points, "steps run in order where lanes are steps");
+            ensure!(stage.reductions.is_empty(), "a stage with carries reduces");
+            ensure!(!exprs.varying()[first.0 as usize], "carry {slot} starts at every step");
+            ensure!(dtype == after && !dtype.is_half(), "carry {slot} is {dtype}, then {after}");
+            typed(slot, dtype, &Expr::Carry)?;
+        }
+        for &Scan { kind, value, slot, block } in &stage.scans {
+            let dtype = exprs.dtype(value);
+            ensure!(loops.lanes == Lanes::Inner, "lanes are points where steps are scanned");
+            ensure!(stage.reductions.is_empty(), "a stage with scans reduces");
+            ensure!(block.is_power_of_two(), "blocks of {block} steps");
+            self.combines(Combine::Value(kind), dtype)?;
+            let reached = exprs.reachable([value]);
+            let scans = |(id, expr, _): (ExprId, &Expr, DType)| {
+                reached[id.0 as usize] && matches!(expr, Expr::Scan(_))
+            };
+            ensure!(!exprs.iter().any(scans), "scan {slot} reads a scan of its stage");
+            typed(slot, dtype, &Expr::Scan)?;
+        }
+        Ok(())
+    }
+
     fn contraction(&self, c: &Contraction) -> Checked {
         self.types(&c.exprs)?;
         ensure!(!c.batch.contains(&0), "no batches: {:?}", c.batch);
@@ -172,6 +219,7 @@ impl Verifier<'_> {
                 ragged: None,
                 slots: &[],
                 kept: &[],
+                running: &[],
                 sum: false,
                 hidden: &[hidden],
             };
@@ -182,6 +230,7 @@ impl Verifier<'_> {
             ragged: None,
             slots: &[],
             kept: &[],
+            running: &[],
             sum: true,
             hidden: &[Axis::Inner],
         };
@@ -196,13 +245,7 @@ impl Verifier<'_> {
 
     fn reduction(&self, exprs: &Exprs, reduction: &Reduction) -> Checked {
         let dtype = exprs.dtype(reduction.value);
-        ensure!(!dtype.is_half(), "a reduction accumulates in {dtype}");
-        let logic = matches!(
-            reduction.combine,
-            Combine::Value(ReduceKind::And | ReduceKind::Or | ReduceKind::Xor)
-        );
-        ensure!(logic || dtype != DType::Bool, "{:?} of bool", reduction.combine);
-        ensure!(!logic || !dtype.is_float(), "{:?} of {dtype}", reduction.combine);
+        self.combines(reduction.combine, dtype)?;
         let tree = reduction.tree;
         ensure!(tree.lanes.is_power_of_two(), "{} lanes", tree.lanes);
         ensure!(
@@ -219,6 +262,16 @@ impl Verifier<'_> {
             let wrong = *expr == Expr::Slot(reduction.slot) && read != slot_type;
             ensure!(!wrong, "slot {} holds {slot_type} and is read as {read}", reduction.slot);
         }
+        Ok(())
+    }
+
+    /// Accumulators of the type combine so.
+    fn combines(&self, combine: Combine, dtype: DType) -> Checked {
+        ensure!(!dtype.is_half(), "a reduction accumulates in {dtype}");
+        use ReduceKind::{And, Or, Xor};
+        let logic = matches!(combine, Combine::Value(And | Or | Xor));
+        ensure!(logic || dtype != DType::Bool, "{combine:?} of bool");
+        ensure!(!logic || !dtype.is_float(), "{combine:?} of {dtype}");
         Ok(())
     }
 
@@ -241,6 +294,9 @@ impl Verifier<'_> {
                 Expr::Index(index) => self.index(exprs, index, scope)?,
                 Expr::Slot(slot) => {
                     ensure!(scope.slots.contains(slot), "slot {slot} is read before it is filled");
+                }
+                Expr::Carry(slot) | Expr::Scan(slot) => {
+                    ensure!(scope.running.contains(slot), "slot {slot} runs in no such stage");
                 }
                 Expr::Kept(array) => {
                     let filled = scope.kept.contains(&(*array, scope.extents.inner));
@@ -301,7 +357,7 @@ impl Verifier<'_> {
                 Expr::Const(value) => value.dtype() == dtype,
                 Expr::Load { valid, .. } => valid.is_none_or(|v| of(&v) == DType::Bool),
                 Expr::Index(_) => dtype == DType::I64,
-                Expr::Slot(_) | Expr::Sum => !dtype.is_half(),
+                Expr::Slot(_) | Expr::Carry(_) | Expr::Scan(_) | Expr::Sum => !dtype.is_half(),
                 Expr::Kept(_) => true,
                 Expr::Unary(op, a) => of(a) == dtype && unary_takes(*op, dtype),
                 Expr::Binary(op, a, b) => {

@@ -52,6 +52,8 @@ pub(crate) struct Place<'c> {
     pub lanes: Lanes<'c>,
     /// Results of reductions, by slot.
     pub slots: Vec<Option<Value<'c>>>,
+    /// What carries and scans of the stage are here, by slot.
+    pub running: Vec<Option<Value<'c>>>,
     /// Addresses of kept row arrays, by number.
     pub kept: Vec<Option<Value<'c>>>,
     /// The finished sum of a contraction.
@@ -71,6 +73,7 @@ impl<'c> Place<'c> {
             column: None,
             lanes,
             slots: Vec::new(),
+            running: Vec::new(),
             kept: Vec::new(),
             sum: None,
             ahead: false,
@@ -90,17 +93,26 @@ impl<'c> Place<'c> {
 
     /// Fills a slot.
     pub fn fill(&mut self, slot: u32, value: Value<'c>) {
-        let slot = slot as usize;
-        if self.slots.len() <= slot {
-            self.slots.resize(slot + 1, None);
-        }
-        self.slots[slot] = Some(value);
+        set(&mut self.slots, slot, value);
+    }
+
+    /// Says what a carry or scan of the stage is here.
+    pub fn run(&mut self, slot: u32, value: Value<'c>) {
+        set(&mut self.running, slot, value);
     }
 
     /// The same place with no lanes but the first.
     pub fn first_lane(&self) -> Place<'c> {
         Place { lanes: Lanes { width: 1, mask: None, ..self.lanes }, ..self.clone() }
     }
+}
+
+fn set<'c>(slots: &mut Vec<Option<Value<'c>>>, slot: u32, value: Value<'c>) {
+    let slot = slot as usize;
+    if slots.len() <= slot {
+        slots.resize(slot + 1, None);
+    }
+    slots[slot] = Some(value);
 }
 
 /// The values of expressions, by id, as far as they are known.
@@ -242,6 +254,10 @@ impl<'a, 'c> Emitter<'a, 'c> {
             Expr::Slot(slot) => {
                 let value = place.slots.get(*slot as usize).copied().flatten();
                 value.unwrap_or_else(|| unreachable!("slot {slot} has not been filled"))
+            }
+            Expr::Carry(slot) | Expr::Scan(slot) => {
+                let value = place.running.get(*slot as usize).copied().flatten();
+                value.unwrap_or_else(|| unreachable!("{slot} does not run in this stage"))
             }
             Expr::Kept(array) => self.load_kept(*array, dtype, place),
             Expr::Sum => place.sum.unwrap_or_else(|| unreachable!("no sum here")),

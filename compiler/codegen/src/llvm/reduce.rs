@@ -16,11 +16,11 @@ use inkwell::{FloatPredicate, IntPredicate};
 use kiln_ir::op::{ArgKind, ReduceKind};
 use kiln_ir::{DType, Scalar};
 
+use super::arithmetic::Arithmetic;
 use super::build::{Build, Value, lanes};
 use super::expr::{Emitter, Place, Values};
-use crate::kernel::expr::BinaryOp;
 use crate::kernel::{Axis, Combine, Reduction};
-use crate::lower::identity;
+use crate::lower::{identity, primitive};
 
 /// The reductions of one stage, spread over some vectors.
 #[derive(Clone, Copy)]
@@ -251,16 +251,7 @@ impl<'c> Accumulators<'_, '_, 'c> {
     }
 
     fn combine(&self, kind: ReduceKind, dtype: DType, x: Value<'c>, y: Value<'c>) -> Value<'c> {
-        let op = match kind {
-            ReduceKind::Sum => BinaryOp::Add,
-            ReduceKind::Prod => BinaryOp::Mul,
-            ReduceKind::Min => BinaryOp::Min,
-            ReduceKind::Max => BinaryOp::Max,
-            ReduceKind::And => BinaryOp::And,
-            ReduceKind::Or => BinaryOp::Or,
-            ReduceKind::Xor => BinaryOp::Xor,
-        };
-        self.emitter.arithmetic().binary(op, dtype, x, y)
+        combine(self.emitter.arithmetic(), kind, dtype, x, y)
     }
 
     /// Whether `x` beats `y`; with NaN `x`, whenever `nan` says so.
@@ -341,4 +332,15 @@ impl<'c> Accumulators<'_, '_, 'c> {
             _ => first,
         }
     }
+}
+
+/// Two accumulators in one.
+pub(crate) fn combine<'c>(
+    arithmetic: Arithmetic<'_, 'c>,
+    kind: ReduceKind,
+    dtype: DType,
+    x: Value<'c>,
+    y: Value<'c>,
+) -> Value<'c> {
+    arithmetic.binary(primitive(kind), dtype, x, y)
 }

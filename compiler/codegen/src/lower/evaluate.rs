@@ -136,7 +136,17 @@ impl<'g> Evaluator<'g> {
 
     /// The expression of element `map` of `value`.
     pub fn value(&mut self, value: Value, map: MapId) -> Result<ExprId, LowerError> {
-        let wanted = Key { value, map, valid: None };
+        self.value_where(value, map, None)
+    }
+
+    /// The same, for where `valid` holds: memory is touched only there.
+    pub fn value_where(
+        &mut self,
+        value: Value,
+        map: MapId,
+        valid: Option<ExprId>,
+    ) -> Result<ExprId, LowerError> {
+        let wanted = Key { value, map, valid };
         let mut stack = vec![wanted];
         while let Some(&key) = stack.last() {
             if self.known.contains_key(&key) {
@@ -306,21 +316,9 @@ impl<'g> Evaluator<'g> {
             }
             Form::View(View::Pad { low, interior }) => {
                 let shape = &graph.ty(operands[0]).shape;
-                let mut map = Vec::new();
-                let mut inside = None;
-                for (k, &extent) in shape.iter().enumerate() {
-                    let index = self.maps[key.map.0 as usize][k].offset(-low[k]);
-                    let step = interior[k] as i64 + 1;
-                    let quotient = index.quotient(step, &self.extents);
-                    if step > 1 {
-                        let rest = index.remainder(step, &self.extents);
-                        let hit = self.within(&rest, 0, 1);
-                        inside = self.exprs.and(inside, hit);
-                    }
-                    let hit = self.within(&quotient, 0, extent as i64);
-                    inside = self.exprs.and(inside, hit);
-                    map.push(quotient);
-                }
+                let map = self.maps[key.map.0 as usize].iter().zip(&low);
+                let map: Vec<Index> = map.map(|(index, low)| index.offset(-low)).collect();
+                let (map, inside) = self.spread(&map, shape, &interior);
                 let map = self.map(map);
                 let scalar = self.map(Vec::new());
                 let valid = self.exprs.and(key.valid, inside);
@@ -372,6 +370,9 @@ impl<'g> Evaluator<'g> {
             | Form::Update
             | Form::Scatter(_)
             | Form::Contraction(_)
+            | Form::Fold(..)
+            | Form::Window(..)
+            | Form::Cumulative(..)
             | Form::Call(_) => Err(LowerError::form(graph, node)),
         }
     }
@@ -426,6 +427,32 @@ impl<'g> Evaluator<'g> {
         let above = (least < low).then(|| limit(Compare::Ge, low));
         let below = (most >= high).then(|| limit(Compare::Lt, high));
         self.exprs.and(above, below)
+    }
+
+    /// The index in an array of `shape` at `map` of a field in which its elements stand
+    /// with `interior` places between neighbours; and whether there is an element, if that
+    /// is not always so.
+    pub fn spread(
+        &mut self,
+        map: &[Index],
+        shape: &[usize],
+        interior: &[usize],
+    ) -> (Vec<Index>, Option<ExprId>) {
+        let mut inside = None;
+        let mut spread = Vec::new();
+        for ((index, &extent), &interior) in map.iter().zip(shape).zip(interior) {
+            let step = interior as i64 + 1;
+            let quotient = index.quotient(step, &self.extents);
+            if step > 1 {
+                let rest = index.remainder(step, &self.extents);
+                let hit = self.within(&rest, 0, 1);
+                inside = self.exprs.and(inside, hit);
+            }
+            let hit = self.within(&quotient, 0, extent as i64);
+            inside = self.exprs.and(inside, hit);
+            spread.push(quotient);
+        }
+        (spread, inside)
     }
 
     /// The operand's index under a view that only rewrites it.

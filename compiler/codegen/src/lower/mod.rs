@@ -12,6 +12,7 @@
 //! | `rows` | reductions: stages and slots |
 //! | `keep` | what a stage keeps for later ones of its row |
 //! | `split` | long reductions over few rows, in chunks |
+//! | `fold` | general reductions, windows and running results |
 //! | `contraction` | sums of products with prologue and epilogue |
 //! | `update` | a box written into a buffer that holds the rest |
 //! | `scatter` | windows at indices, combined with what a buffer holds |
@@ -21,6 +22,7 @@ mod contraction;
 mod cut;
 mod evaluate;
 mod finish;
+mod fold;
 mod keep;
 mod rows;
 mod scalar;
@@ -36,6 +38,7 @@ pub use rows::lanes;
 #[cfg(test)]
 pub(crate) use scalar::apply;
 pub use scalar::identity;
+pub(crate) use scalar::primitive;
 
 /// What computes the roots of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -173,6 +176,7 @@ fn attempt(graph: &Graph, group: &Group, early: &mut Vec<Value>) -> Result<Lower
             Kind::Alias => Ok(Lowered::default()),
             Kind::Map { space } => cut::lower(graph, group, space, early),
             Kind::Rows { space, axes } => rows::lower(graph, group, space, axes, early),
+            Kind::Fold { node } => fold::lower(graph, group, *node, early),
             Kind::Contraction { dot } => contraction::lower(graph, group, *dot, early),
             Kind::Update { node } => match graph.op(*node).lower() {
                 Form::Scatter(form) => scatter::lower(graph, group, *node, &form, early),

@@ -134,6 +134,19 @@ pub(crate) fn reduce_kind(kind: ReduceKind, dtype: DType) -> ReduceKind {
     }
 }
 
+/// The primitive that combines two accumulators.
+pub(crate) fn primitive(kind: ReduceKind) -> BinaryOp {
+    match kind {
+        ReduceKind::Sum => BinaryOp::Add,
+        ReduceKind::Prod => BinaryOp::Mul,
+        ReduceKind::Min => BinaryOp::Min,
+        ReduceKind::Max => BinaryOp::Max,
+        ReduceKind::And => BinaryOp::And,
+        ReduceKind::Or => BinaryOp::Or,
+        ReduceKind::Xor => BinaryOp::Xor,
+    }
+}
+
 /// What a reduction of accumulators of type `dtype` starts from.
 pub fn identity(kind: ReduceKind, dtype: DType) -> Scalar {
     let least = match dtype {

@@ -91,6 +91,7 @@ pub fn single(graph: &Graph, node: NodeId) -> Option<Group> {
         Form::Reduce(_, axes) if !axes.is_empty() => rows(graph, node, axes),
         Form::ArgReduce(_, axis) => rows(graph, node, vec![axis]),
         Form::Contraction(_) => Kind::Contraction { dot: node },
+        Form::Fold(..) | Form::Window(..) | Form::Cumulative(..) => Kind::Fold { node },
         form if form.overwrites() => Kind::Update { node },
         _ => Kind::Map { space: graph.ty(roots[0]).shape.clone() },
     };

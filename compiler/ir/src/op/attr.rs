@@ -132,6 +132,24 @@ impl Attrs {
         }
     }
 
+    /// Takes a list of integers, which is `default` when left out.
+    pub fn take_signed_or(&mut self, name: &str, default: &[i64]) -> Result<Vec<i64>, String> {
+        if self.0.iter().any(|(n, _)| n == name) {
+            self.take_signed(name)
+        } else {
+            Ok(default.to_vec())
+        }
+    }
+
+    /// Takes a word, which is `default` when left out.
+    pub fn take_word_or(&mut self, name: &str, default: &str) -> Result<String, String> {
+        if self.0.iter().any(|(n, _)| n == name) {
+            self.take_word(name)
+        } else {
+            Ok(default.to_string())
+        }
+    }
+
     /// Takes a literal.
     pub fn take_literal(&mut self, name: &str) -> Result<Literal, String> {
         match self.take(name) {

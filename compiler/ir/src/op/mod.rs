@@ -14,6 +14,7 @@ mod contraction;
 mod control;
 mod dynamic;
 mod elementwise;
+mod fold;
 mod generate;
 mod index;
 mod indexed;
@@ -22,6 +23,7 @@ mod reduce;
 mod sample;
 
 use std::fmt;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -30,13 +32,14 @@ pub use contraction::{DotDims, DotGeneral};
 pub use control::{Call, Parameter};
 pub use dynamic::{DynamicSlice, DynamicUpdateSlice};
 pub use elementwise::{Binary, Clamp, Compare, Convert, Select, Unary};
+pub use fold::{Cumulative, CumulativeKind, ReduceBy, ReduceWindow, Window, WindowCombine};
 pub use generate::{Constant, Iota};
 pub use indexed::{Gather, GatherDims, GatherMode, Scatter, ScatterDims, ScatterKind, ScatterMode};
 pub use movement::{Broadcast, Concatenate, Pad, Reshape, Reverse, Slice, Transpose};
 pub use reduce::{ArgKind, ArgReduce, Reduce, ReduceKind};
 
 use crate::derive::{Batch, Derived, NoRule, Results, Rule};
-use crate::{Form, Literal, Type, Value};
+use crate::{Form, Graph, Literal, Type, Value};
 
 /// What every op defines.
 pub trait OpDef: Sized {
@@ -305,10 +308,28 @@ ops! {
     Reduce,
     /// Finds the extreme element along an axis.
     ArgReduce,
+    /// Combines along axes by a body.
+    ReduceBy,
+    /// Combines the elements of windows.
+    ReduceWindow,
+    /// Combines all elements up to each along an axis.
+    Cumulative,
     /// Sum of products.
     DotGeneral,
     /// Applies another graph.
     Call,
+}
+
+impl Op {
+    /// The graph that the op applies, if it has one: what it calls, or its body.
+    pub fn graph(&self) -> Option<&Arc<Graph>> {
+        match self {
+            Op::Call(call) => Some(&call.graph),
+            Op::ReduceBy(reduce) => Some(&reduce.body),
+            Op::ReduceWindow(ReduceWindow { combine: WindowCombine::Body(body), .. }) => Some(body),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Op {

@@ -101,8 +101,17 @@ pub struct ArgReduce {
 }
 
 impl ReduceKind {
+    /// Whether the kind combines elements of `x`.
+    pub(super) fn check(self, op: &'static str, x: &Type) -> Result<(), InferError> {
+        match self {
+            ReduceKind::Sum | ReduceKind::Prod => check::number(op, x),
+            ReduceKind::Min | ReduceKind::Max => Ok(()),
+            ReduceKind::And | ReduceKind::Or | ReduceKind::Xor => check::bits(op, x),
+        }
+    }
+
     /// All elements in one.
-    fn combine(self, dtype: DType, elements: impl Iterator<Item = Scalar>) -> Scalar {
+    pub(super) fn combine(self, dtype: DType, elements: impl Iterator<Item = Scalar>) -> Scalar {
         match self {
             ReduceKind::Min => elements.reduce(lesser).unwrap_or_else(|| greatest(dtype)),
             ReduceKind::Max => elements.reduce(greater).unwrap_or_else(|| least(dtype)),
@@ -213,11 +222,7 @@ impl OpDef for Reduce {
     fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
         let op = self.name();
         let [x] = check::operands(op, operands)?;
-        match self.kind {
-            ReduceKind::Sum | ReduceKind::Prod => check::number(op, x)?,
-            ReduceKind::Min | ReduceKind::Max => {}
-            ReduceKind::And | ReduceKind::Or | ReduceKind::Xor => check::bits(op, x)?,
-        }
+        self.kind.check(op, x)?;
         check::increasing_axes(op, &self.axes, x)?;
         check::result(op, x.dtype, x.shape.without(&self.axes))
     }

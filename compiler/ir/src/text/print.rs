@@ -222,14 +222,12 @@ pub(crate) fn all_nodes(graph: &Graph) -> Vec<NodeId> {
     nodes
 }
 
-/// The graphs that `graph` calls, directly or not, each once and after those it calls.
+/// The graphs that ops of `graph` apply, calls and bodies of folds, directly or not, each
+/// once and after those it needs itself.
 /// Looks at the nodes of each graph that `nodes` gives, in that order.
 pub(crate) fn callees(graph: &Graph, nodes: fn(&Graph) -> Vec<NodeId>) -> Vec<Arc<Graph>> {
     let called = |graph: &Graph| -> std::vec::IntoIter<Arc<Graph>> {
-        let callee = |node: NodeId| match graph.op(node) {
-            Op::Call(call) => Some(call.graph.clone()),
-            _ => None,
-        };
+        let callee = |node: NodeId| graph.op(node).graph().cloned();
         nodes(graph).into_iter().filter_map(callee).collect::<Vec<_>>().into_iter()
     };
     let (mut found, mut seen) = (Vec::new(), HashSet::new());

@@ -68,8 +68,11 @@ fn together(group: &Group, parts: &[Group]) -> Result<(), String> {
     if parts.len() < 2 {
         return Err("fewer than two parts".into());
     }
-    if parts.iter().any(|p| !matches!(p.kind, Kind::Map { .. } | Kind::Rows { .. })) {
-        return Err("a part is neither a map nor a row program".into());
+    if parts
+        .iter()
+        .any(|p| !matches!(p.kind, Kind::Map { .. } | Kind::Rows { .. } | Kind::Fold { .. }))
+    {
+        return Err("a part is no map, no row program and no fold".into());
     }
     let members: Vec<NodeId> = parts.iter().flat_map(|p| p.members.clone()).collect();
     let roots: Vec<Value> = parts.iter().flat_map(|p| p.roots.clone()).collect();
@@ -126,7 +129,16 @@ impl Checker<'_> {
             Kind::Alias => self.alias(),
             Kind::Map { space } => self.map(space),
             Kind::Rows { space, axes } => self.rows(&members, space, axes),
-            Kind::Contraction { dot } => self.contraction(&members, *dot),
+            Kind::Contraction { dot } => {
+                let fits = |form: &Form| matches!(form, Form::Contraction(_));
+                self.one_heavy(&members, *dot, fits, "contraction")
+            }
+            Kind::Fold { node } => {
+                let fits = |form: &Form| {
+                    matches!(form, Form::Fold(..) | Form::Window(..) | Form::Cumulative(..))
+                };
+                self.one_heavy(&members, *node, fits, "fold")
+            }
             Kind::Update { node } => self.update(&members, *node),
             Kind::Together { .. } => Err("a part of a launch has parts".into()),
         }
@@ -183,25 +195,32 @@ impl Checker<'_> {
         }
     }
 
-    fn contraction(&self, members: &HashSet<NodeId>, dot: NodeId) -> Result<(), String> {
+    /// One node that loops, what feeds it, and maps that follow it.
+    fn one_heavy(
+        &self,
+        members: &HashSet<NodeId>,
+        heavy: NodeId,
+        fits: impl Fn(&Form) -> bool,
+        what: &str,
+    ) -> Result<(), String> {
         let graph = self.graph;
-        if !members.contains(&dot) || !matches!(graph.op(dot).lower(), Form::Contraction(_)) {
-            return Err("its contraction is no member".into());
+        if !members.contains(&heavy) || !fits(&graph.op(heavy).lower()) {
+            return Err(format!("its {what} is no member"));
         }
-        self.only_pointwise_but(dot)?;
-        let shape = graph.ty(Value { node: dot, result: 0 }).shape.clone();
+        self.only_pointwise_but(heavy)?;
+        let shape = graph.ty(Value { node: heavy, result: 0 }).shape.clone();
         self.root_shapes(&shape)?;
-        let mut after: HashSet<NodeId> = HashSet::from([dot]);
+        let mut after: HashSet<NodeId> = HashSet::from([heavy]);
         for &m in &self.group.members {
             if graph.operands(m).iter().any(|o| after.contains(&o.node)) {
                 if !matches!(graph.op(m).lower(), Form::Map(_)) {
-                    return Err(format!("`{}` follows the contraction", graph.op(m).name()));
+                    return Err(format!("`{}` follows the {what}", graph.op(m).name()));
                 }
                 after.insert(m);
             }
         }
         match self.group.roots.iter().find(|r| !after.contains(&r.node)) {
-            Some(&r) => Err(format!("{} does not follow the contraction", name(graph, r))),
+            Some(&r) => Err(format!("{} does not follow the {what}", name(graph, r))),
             None => Ok(()),
         }
     }
@@ -261,7 +280,12 @@ impl Checker<'_> {
                 }
                 Form::Reduce(_, axes) => axes,
                 Form::ArgReduce(_, axis) => vec![axis],
-                Form::Contraction(_) | Form::Update | Form::Scatter(_) => {
+                Form::Contraction(_)
+                | Form::Update
+                | Form::Scatter(_)
+                | Form::Fold(..)
+                | Form::Window(..)
+                | Form::Cumulative(..) => {
                     return Err(format!("{} is part of a row program", name(graph, value)));
                 }
                 form => {

@@ -11,7 +11,7 @@
 //! equal graphs fuse equally on every machine.
 
 use kiln_ir::form::{ScalarFn, View};
-use kiln_ir::op::{Binary, Unary};
+use kiln_ir::op::{Binary, CumulativeKind, Unary, WindowCombine};
 use kiln_ir::{DType, Form};
 
 /// What the cost model knows of the machine, and how large a group may grow.
@@ -74,6 +74,12 @@ pub fn weight(form: &Form, dtype: DType) -> u32 {
         Form::ArgReduce(..) => 3,
         Form::Update | Form::Gather(_) => 3,
         Form::Scatter(_) => 4,
+        // Of one step: what a body costs is not known here.
+        Form::Fold(body, _) => half + 2 * body.len() as u32,
+        Form::Window(WindowCombine::Body(body), _) => half + 2 * body.len() as u32,
+        Form::Window(..) => 2 + half,
+        Form::Cumulative(CumulativeKind::LogSumExp, ..) => 64,
+        Form::Cumulative(..) => 8 + half,
         Form::Contraction(_) => 1,
         Form::Parameter | Form::Call(_) => 0,
     }

@@ -16,6 +16,8 @@ pub struct Metrics {
     /// By kind.
     pub rows: usize,
     /// By kind.
+    pub folds: usize,
+    /// By kind.
     pub contractions: usize,
     /// By kind.
     pub updates: usize,
@@ -37,6 +39,7 @@ pub fn metrics(graph: &Graph, fusion: &Fusion) -> Metrics {
             Kind::Alias => m.aliases += 1,
             Kind::Map { .. } => m.maps += 1,
             Kind::Rows { .. } => m.rows += 1,
+            Kind::Fold { .. } => m.folds += 1,
             Kind::Contraction { .. } => m.contractions += 1,
             Kind::Update { .. } => m.updates += 1,
             Kind::Together { .. } => m.togethers += 1,

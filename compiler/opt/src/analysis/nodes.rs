@@ -23,7 +23,7 @@ pub(crate) struct Row {
     pub readers: Vec<At>,
     pub shape: Shape,
     pub elements: u64,
-    /// Bytes of one element.
+    /// Bytes of one element, of all results together.
     pub size: u64,
     /// Primitive operations for one element.
     pub weight: u32,
@@ -100,7 +100,7 @@ impl Nodes {
                 readers: Vec::new(),
                 shape: ty.shape.clone(),
                 elements: ty.elements() as u64,
-                size: ty.dtype.size() as u64,
+                size: graph.types(id).iter().map(|ty| ty.dtype.size() as u64).sum(),
                 weight,
                 output: false,
                 live: false,
@@ -151,8 +151,12 @@ impl Nodes {
         self.source(at) == Source::Computed
     }
 
-    pub fn value(&self, at: At) -> Value {
-        Value { node: self[at].id, result: 0 }
+    /// The results of a node that are returned or that something reads: what it has as
+    /// roots. Results of one node have one shape.
+    pub fn values<'g>(&self, graph: &'g Graph, at: At) -> impl Iterator<Item = Value> + use<'g> {
+        let node = self[at].id;
+        let uses = graph.node_uses(node);
+        graph.results(node).filter(move |v| uses.iter().any(|(used, _)| used == v))
     }
 
     /// Whether the node's element at an index needs only elements of its operands,

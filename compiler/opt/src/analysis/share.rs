@@ -11,6 +11,9 @@
 //!   space, in any of its stages; roots of the space's shape are stored by the last
 //!   stage that reads such an input, step by step; roots with one element for each
 //!   row are stored after all stages.
+//! - `Fold`: inputs of what follows the fold are read where the result is written; those
+//!   of a running result too, unless a long row is cut into chunks, which are read twice:
+//!   both times before the chunk is written. Inputs of other folds are read anywhere.
 //! - `Contraction`: inputs of what follows the sum are read where the result is
 //!   written. Inputs of the operands are read anywhere, any time.
 //! - `Update`: what is updated *is* the result.
@@ -68,7 +71,7 @@ pub fn may_share(graph: &Graph, group: &Group, input: Value, root: Value) -> boo
 fn root_place(graph: &Graph, group: &Group, root: Value) -> Option<At> {
     match &group.kind {
         Kind::Alias => None,
-        Kind::Map { .. } | Kind::Contraction { .. } => Some(At::Wide),
+        Kind::Map { .. } | Kind::Contraction { .. } | Kind::Fold { .. } => Some(At::Wide),
         Kind::Rows { space, .. } => {
             Some(if graph.ty(root).shape == *space { At::Wide } else { At::Narrow })
         }
@@ -115,7 +118,7 @@ fn reads(graph: &Graph, group: &Group) -> HashMap<Value, Vec<At>> {
 /// Where `operand` is read for `value` at `at`.
 fn read_at(graph: &Graph, group: &Group, value: Value, operand: Value, at: At) -> At {
     match graph.op(value.node).lower() {
-        Form::Map(_) | Form::View(View::Reshape) => at,
+        Form::Map(_) | Form::View(View::Reshape) | Form::Cumulative(..) => at,
         Form::Reduce(_, axes) if axes.is_empty() => at,
         Form::Reduce(..) | Form::ArgReduce(..) => At::Wide,
         Form::View(View::Broadcast { axes }) => {

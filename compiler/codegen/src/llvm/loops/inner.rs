@@ -17,7 +17,7 @@
 //! a long body hides.
 
 use super::shape::{BUSY, Cost, LONG, Level, UNIT, grain, masks};
-use super::{Body, Cut, Launch, Strip};
+use super::{Body, Cut, Launch, Strip, scan};
 use crate::kernel::{Axis, Expr, Index, Stage};
 use crate::llvm::build::Value;
 use crate::llvm::expr::{Place, Values};
@@ -162,6 +162,10 @@ fn run_stage<'c>(
     place: &mut Place<'c>,
     values: &Values<'c>,
 ) {
+    if !stage.scans.is_empty() {
+        scan::run_stage(body, stage, place, values);
+        return;
+    }
     let b = body.build();
     let cost = Cost::of(body.loops, &body.levels, body.emitter.arguments, stage);
     let (steps, exact) = body.steps(stage, &place.points);

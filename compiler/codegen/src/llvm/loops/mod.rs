@@ -6,12 +6,14 @@
 //! | `points` | lanes along the last point axis |
 //! | `scatter` | elements at places known only at run time |
 //! | `inner` | lanes along the inner axis of each stage |
+//! | `scan` | running results along the inner axis |
 //!
 //! An entry does the units `begin..end` of a grid. What a unit is never changes a
 //! result: points are independent, and reductions follow their tree.
 
 mod inner;
 mod points;
+mod scan;
 mod scatter;
 mod shape;
 

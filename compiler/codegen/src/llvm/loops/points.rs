@@ -22,7 +22,7 @@
 
 use super::shape::{BUSY, Cost, DIVISIBLE, LONG, Level, UNIT, grain, masks};
 use super::{Body, Cut, Launch, Strip};
-use crate::kernel::{Axis, Expr, Stage};
+use crate::kernel::{Axis, Carry, Expr, ExprId, Stage};
 use crate::llvm::build::Value;
 use crate::llvm::expr::{Place, Values};
 use crate::llvm::reduce::Accumulators;
@@ -249,11 +249,21 @@ fn run_stage<'c>(
         step_bits: if stage.inner < 1 << 31 { 32 } else { 64 },
     };
     let order = body.order(stage, Level::Step);
+    let carried = |values: &Values<'c>, which: fn(&Carry) -> ExprId| -> Vec<Value<'c>> {
+        let vector = |c: &Carry| b.splat(values.get(which(c)), strip.width);
+        stage.carries.iter().map(vector).collect()
+    };
     // One step: every copy is evaluated before any is stored, since an argument that
-    // is read may be the buffer that is written.
-    let step = |at: Value<'c>, states: &mut _| {
+    // is read may be the buffer that is written. Gives the next carries, copy by copy.
+    let step = |at: Value<'c>, states: &mut _, carries: Vec<Value<'c>>| {
         let mut evaluated = copies.to_vec();
-        evaluated.iter_mut().for_each(|(place, _)| place.inner = Some(at));
+        let mut carries = carries.into_iter();
+        for (place, _) in &mut evaluated {
+            place.inner = Some(at);
+            for (carry, value) in stage.carries.iter().zip(&mut carries) {
+                place.run(carry.slot, value);
+            }
+        }
         body.emitter.evaluate_together(&order, &mut evaluated);
         for (u, (place, values)) in evaluated.iter().enumerate() {
             let number = accumulators.steps_at(place);
@@ -264,6 +274,7 @@ fn run_stage<'c>(
                 body.emitter.store(store, place, values);
             }
         }
+        evaluated.iter().flat_map(|(_, values)| carried(values, |c| c.next)).collect::<Vec<_>>()
     };
     let zero = b.i64(0);
     let start = |at: Value<'c>| {
@@ -271,10 +282,19 @@ fn run_stage<'c>(
         accumulators.start(|_| number)
     };
 
+    let first: Vec<Value> =
+        copies.iter().flat_map(|(_, values)| carried(values, |c| c.first)).collect();
+    let mut last = first.clone();
     let states = if stage.inner == 1 && stage.ragged.is_none() {
         let mut states = start(zero);
-        step(zero, &mut states);
+        last = step(zero, &mut states, first);
         states
+    } else if !stage.carries.is_empty() {
+        let (steps, _) = body.steps(stage, &copies[0].0.points);
+        last = b.for_each("step", (zero, steps, 1), first, |at, carries| {
+            step(at, &mut Vec::new(), carries)
+        });
+        Vec::new()
     } else {
         let (steps, _) = body.steps(stage, &copies[0].0.points);
         let chunk_size = stage.reductions.first().map_or(u64::MAX, |r| r.tree.chunk);
@@ -282,7 +302,7 @@ fn run_stage<'c>(
             let carried = accumulators.flatten(&start(from));
             let result = b.for_each("step", (from, to, 1), carried, |at, carried| {
                 let mut states = accumulators.unflatten(carried);
-                step(at, &mut states);
+                step(at, &mut states, Vec::new());
                 accumulators.flatten(&states)
             });
             accumulators.unflatten(result)
@@ -305,6 +325,12 @@ fn run_stage<'c>(
         for (u, (place, _)) in copies.iter_mut().enumerate() {
             let state = states[j * strip.copies as usize + u];
             place.fill(reduction.slot, accumulators.result(state));
+        }
+    }
+    let mut last = last.into_iter();
+    for (place, _) in copies.iter_mut() {
+        for (carry, value) in stage.carries.iter().zip(&mut last) {
+            place.fill(carry.slot, value);
         }
     }
 }

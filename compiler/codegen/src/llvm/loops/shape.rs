@@ -31,7 +31,7 @@ impl Levels {
         for (_, expr, _) in loops.exprs.iter() {
             let mut level = match expr {
                 Expr::Load { index, .. } | Expr::Index(index) => of_index(loops, index),
-                Expr::Kept(_) => Level::Step,
+                Expr::Kept(_) | Expr::Carry(_) | Expr::Scan(_) => Level::Step,
                 Expr::Slot(_) if loops.lanes == Lanes::Points => Level::Strip,
                 Expr::Slot(_) => Level::Row,
                 _ => Level::Kernel,
@@ -105,7 +105,12 @@ impl Cost {
                 continue;
             }
             match expr {
-                Expr::Const(_) | Expr::Slot(_) | Expr::Sum | Expr::Index(_) => continue,
+                Expr::Const(_)
+                | Expr::Slot(_)
+                | Expr::Carry(_)
+                | Expr::Scan(_)
+                | Expr::Sum
+                | Expr::Index(_) => continue,
                 Expr::Load { .. } | Expr::Kept(_) => cost.bytes += dtype.size() as u64,
                 Expr::Binary(BinaryOp::Div | BinaryOp::Rem, ..) | Expr::Unary(UnaryOp::Sqrt, _) => {
                     cost.ops += 8
@@ -128,6 +133,13 @@ impl Cost {
             let times = if scatter.combine.is_some() { 2 } else { 1 };
             cost.bytes += times * dtype.size() as u64;
             cost.note(dtype);
+        }
+        for carry in &stage.carries {
+            cost.note(loops.exprs.dtype(carry.next));
+        }
+        for scan in &stage.scans {
+            cost.ops += 2 + 2 * u64::from(scan.block.ilog2());
+            cost.note(loops.exprs.dtype(scan.value));
         }
         for reduction in &stage.reductions {
             cost.ops += 1;

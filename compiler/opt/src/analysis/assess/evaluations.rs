@@ -5,6 +5,7 @@
 //! lowering builds expressions, so the count is that of the operations in the kernel.
 
 use kiln_ir::form::View;
+use kiln_ir::op::{Window, WindowCombine};
 use kiln_ir::{Form, Shape};
 
 use super::{Assessed, Assessor, Fit};
@@ -61,7 +62,7 @@ impl Assessor<'_> {
             let elements = nodes[r].elements;
             let context = match &fit {
                 Fit::Rows(rows) if nodes[r].shape != rows.space => NARROW,
-                Fit::Contraction(_) => RESULT,
+                Fit::Contraction(_) | Fit::Fold(_) => RESULT,
                 _ => WIDE,
             };
             if !matches!(fit, Fit::Update(_)) {
@@ -99,6 +100,9 @@ impl Assessor<'_> {
                     self.want(updates, everywhere(elements, WIDE));
                     let context = self.view(m, 1, WIDE);
                     self.want(indices, everywhere(nodes[indices].elements, context));
+                }
+                Form::Fold(..) | Form::Window(..) | Form::Cumulative(..) => {
+                    flops = flops.saturating_add(self.fold(m, weight));
                 }
                 Form::Update => {
                     let elements = nodes[row.operands[1]].elements;
@@ -146,6 +150,7 @@ impl Assessor<'_> {
             Fit::Alias => Kind::Alias,
             Fit::Map(space) => Kind::Map { space },
             Fit::Rows(rows) => Kind::Rows { space: rows.space, axes: rows.axes },
+            Fit::Fold(node) => Kind::Fold { node: nodes[node].id },
             Fit::Contraction(dot) => Kind::Contraction { dot: nodes[dot].id },
             Fit::Update(node) => Kind::Update { node: nodes[node].id },
         };
@@ -171,6 +176,31 @@ impl Assessor<'_> {
         let elements = self.nodes[operand].elements;
         self.want(operand, Wanted { context: WIDE, times: elements, domain: elements });
         weight.saturating_mul(elements)
+    }
+
+    /// Wants the operands of a fold; what it costs. Arrays are read at every step of every
+    /// result, so that what feeds the windows of an array is computed once for each
+    /// window that an element is in.
+    fn fold(&mut self, m: At, weight: u64) -> u64 {
+        let nodes = self.nodes;
+        let row = &nodes[m];
+        let elements = nodes[row.operands[0]].elements;
+        let (arrays, steps) = match &row.form {
+            Form::Window(WindowCombine::Kind(_), w) => (1, window_steps(row.elements, w)),
+            Form::Window(WindowCombine::Body(_), w) => {
+                (row.operands.len() / 2, window_steps(row.elements, w))
+            }
+            Form::Fold(..) => (row.operands.len() / 2, elements),
+            _ => (1, elements),
+        };
+        for &array in &row.operands[..arrays] {
+            let domain = nodes[array].elements;
+            self.want(array, Wanted { context: WIDE, times: steps, domain });
+        }
+        for &init in &row.operands[arrays..] {
+            self.want(init, Wanted { context: ONCE, times: 1, domain: 1 });
+        }
+        weight.saturating_mul(steps)
     }
 
     /// Wants the operands of a pointwise member that is wanted at `w`.
@@ -234,6 +264,11 @@ impl Assessor<'_> {
         let next = FIRST_VIEW + self.contexts.len() as Context;
         *self.contexts.entry((m, k, context)).or_insert(next)
     }
+}
+
+/// Steps of all windows together.
+fn window_steps(windows: u64, window: &Window) -> u64 {
+    window.size.iter().fold(windows, |steps, &d| steps.saturating_mul(d as u64))
 }
 
 /// How often a broadcast's operand is evaluated when its result is, `times` times:

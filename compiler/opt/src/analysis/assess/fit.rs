@@ -21,7 +21,10 @@ impl Assessor<'_> {
         };
         match nodes[first].form {
             Form::Contraction(_) if heavy.next().is_none() => {
-                self.contraction(first, members, roots).then_some(Fit::Contraction(first))
+                self.followed(first, members, roots).then_some(Fit::Contraction(first))
+            }
+            Form::Fold(..) | Form::Window(..) | Form::Cumulative(..) if heavy.next().is_none() => {
+                self.followed(first, members, roots).then_some(Fit::Fold(first))
             }
             Form::Update | Form::Scatter(_) if heavy.next().is_none() => {
                 let base = nodes[first].operands[0];
@@ -90,8 +93,8 @@ impl Assessor<'_> {
         Some(Fit::Map(space.clone()))
     }
 
-    /// Whether what depends on the contraction are maps, and all roots do.
-    fn contraction(&mut self, dot: At, members: &[At], roots: &[At]) -> bool {
+    /// Whether what depends on a contraction or fold are maps, and all roots do.
+    fn followed(&mut self, dot: At, members: &[At], roots: &[At]) -> bool {
         // `levels` says what depends on it.
         for &m in members {
             let row = &self.nodes[m];

@@ -66,6 +66,7 @@ enum Fit {
     Map(Shape),
     Rows(RowProgram),
     Contraction(At),
+    Fold(At),
     Update(At),
 }
 

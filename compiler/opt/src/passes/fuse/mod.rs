@@ -83,14 +83,14 @@ pub(crate) fn each_alone(graph: &Graph) -> Fusion {
     let alone = (0..nodes.len() as At)
         .filter(|&at| nodes[at].live && nodes.computed(at))
         .map(|at| assessor.assess(&[at], &[at]).expect("one node is a group"))
-        .map(|a| group(&nodes, &a));
+        .map(|a| group(graph, &nodes, &a));
     Fusion { groups: alone.collect() }
 }
 
-fn group(nodes: &Nodes, assessed: &Assessed) -> Group {
+fn group(graph: &Graph, nodes: &Nodes, assessed: &Assessed) -> Group {
     Group {
         members: assessed.members.iter().map(|&m| nodes[m].id).collect(),
-        roots: assessed.roots.iter().map(|&r| nodes.value(r)).collect(),
+        roots: assessed.roots.iter().flat_map(|&r| nodes.values(graph, r)).collect(),
         kind: assessed.kind.clone(),
     }
 }

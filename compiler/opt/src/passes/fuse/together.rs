@@ -42,7 +42,9 @@ pub(crate) fn together(
     let mut by_rank = vec![Vec::new(); highest + 1];
     for (g, &rank) in ranks.iter().enumerate() {
         let small = groups[g].bytes <= machine.small;
-        if small && matches!(groups[g].kind, Kind::Map { .. } | Kind::Rows { .. }) {
+        if small
+            && matches!(groups[g].kind, Kind::Map { .. } | Kind::Rows { .. } | Kind::Fold { .. })
+        {
             by_rank[rank].push(g);
         }
     }
@@ -54,7 +56,7 @@ pub(crate) fn together(
         let operations =
             |parts: &[usize]| -> u32 { parts.iter().map(|&g| groups[g].operations).sum() };
         for g in rank {
-            let part = Donated::new(graph, &signature, &group(nodes, &groups[g]));
+            let part = Donated::new(graph, &signature, &group(graph, nodes, &groups[g]));
             let room = |(parts, of): &&mut (Vec<usize>, Donated)| {
                 let sum = operations(parts) + groups[g].operations;
                 parts.len() < PARTS
@@ -85,8 +87,8 @@ pub(crate) fn together(
     let links: Vec<Links> =
         roots.iter().zip(&inputs).map(|(roots, inputs)| Links { roots, inputs }).collect();
     let groups = topological(nodes, &links).into_iter().map(|l| match launches[l][..] {
-        [g] => group(nodes, &groups[g]),
-        ref parts => join(parts.iter().map(|&g| group(nodes, &groups[g])).collect()),
+        [g] => group(graph, nodes, &groups[g]),
+        ref parts => join(parts.iter().map(|&g| group(graph, nodes, &groups[g])).collect()),
     });
     Fusion { groups: groups.collect() }
 }

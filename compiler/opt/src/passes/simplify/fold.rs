@@ -68,7 +68,11 @@ fn constant(site: &Site) -> Option<Term> {
 /// (transcendental functions, orders of float sums), a folded constant would differ
 /// from the same expression at run time.
 fn same_bits(op: &Op, result: DType) -> bool {
-    use kiln_ir::op::{Binary, ReduceKind, Unary};
+    use kiln_ir::op::{Binary, CumulativeKind, ReduceKind, Unary};
+    if matches!(op, Op::ReduceBy(_) | Op::ReduceWindow(_)) {
+        // Nothing here knows what a body or a large window costs.
+        return false;
+    }
     if !result.is_float() {
         return true;
     }
@@ -85,6 +89,7 @@ fn same_bits(op: &Op, result: DType) -> bool {
         ),
         Op::Binary(f) => *f != Binary::Pow,
         Op::Reduce(r) => !matches!(r.kind, ReduceKind::Sum | ReduceKind::Prod),
+        Op::Cumulative(c) => matches!(c.kind, CumulativeKind::Min | CumulativeKind::Max),
         Op::DotGeneral(_) => false,
         _ => true,
     }

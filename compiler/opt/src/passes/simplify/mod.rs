@@ -172,7 +172,13 @@ fn rules(op: &Op) -> [&'static [Rule]; 3] {
         Op::DynamicUpdateSlice(_) => loops::DYNAMIC_UPDATE_SLICE,
         Op::Scatter(_) => loops::SCATTER,
         Op::Constant(_) => fold::CONSTANT,
-        Op::Parameter(_) | Op::Iota(_) | Op::Gather(_) | Op::Call(_) => &[],
+        Op::Parameter(_)
+        | Op::Iota(_)
+        | Op::Gather(_)
+        | Op::ReduceBy(_)
+        | Op::ReduceWindow(_)
+        | Op::Cumulative(_)
+        | Op::Call(_) => &[],
     };
     let any: &'static [Rule] = match op {
         Op::Parameter(_) | Op::Constant(_) | Op::Call(_) => &[],
@@ -216,6 +222,10 @@ pub fn rule_names() -> impl Iterator<Item = &'static str> {
 
 /// The first rule that answers, and its answer.
 fn first_rule(site: &Site) -> Option<(&'static str, Term)> {
+    if site.graph.types(site.node).len() != 1 {
+        // A term stands for one value.
+        return None;
+    }
     let answers = |&(name, rule): &Rule| rule(site).map(|term| (name, term));
     rules(site.op()).into_iter().flatten().find_map(answers)
 }
