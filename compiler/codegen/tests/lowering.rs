@@ -145,6 +145,58 @@ fn every_sample_agrees_with_eval() {
     assert!(compared > 50_000, "only {compared} elements were compared");
 }
 
+/// Running results of more steps than a chunk, along rows and down columns.
+#[test]
+fn long_running_results_agree_with_eval() {
+    use kiln_ir::op::Cumulative;
+    let mut random = Random(11);
+    let cases = [
+        ("f32[16384]", 0),
+        ("f32[16385]", 0),
+        ("f32[2,40000]", 1),
+        ("f64[1023,3]", 0),
+        ("f64[1024,3]", 0),
+        ("bf16[1025,3]", 0),
+        ("f32[2049,3]", 0),
+        ("i32[3,33000]", 1),
+        ("bool[20000]", 0),
+    ];
+    for (text, axis) in cases {
+        for (turn, kind) in CumulativeKind::ALL.into_iter().enumerate() {
+            let mut b = Builder::new();
+            let x = b.parameter(text);
+            let op = Cumulative { kind, axis, reverse: turn % 2 == 1 };
+            if kind == CumulativeKind::LogSumExp
+                || Op::from(op.clone()).infer(&[b.graph.ty(x)]).is_err()
+            {
+                continue;
+            }
+            let y = b.add(op, &[x]);
+            b.graph.add_output(y, "");
+            // Products neither vanish nor overflow.
+            let domain = match kind {
+                CumulativeKind::Prod => kiln_ir::op::Domain::Range(0.999, 1.001),
+                _ => kiln_ir::op::Domain::Small,
+            };
+            let operand = random.literal(b.graph.ty(x), domain);
+            let mut values = arguments(&b.graph, std::slice::from_ref(&operand));
+            run_group(&b.graph, &single(&b.graph, y.node).expect("a group"), &mut values);
+            let want = eval(&b.graph, std::slice::from_ref(&operand)).expect("arguments fit");
+            let scale = eval(&b.graph, &magnitudes(&[operand])).expect("arguments fit");
+            for (i, want) in want[0].iter().enumerate() {
+                let got = Scalar::from_bits(want.dtype(), values[&y].elements[i]);
+                // A thousand steps down a column, or as many blocks of a chunk, and chunks.
+                let error = (got.as_f64() - want.as_f64()).abs();
+                let rounded = matches!(kind, CumulativeKind::Sum | CumulativeKind::Prod)
+                    && want.dtype().is_float();
+                let limit = 1100.0 * epsilon(want.dtype()) * scale[0].get(i).as_f64().abs();
+                let limit = if rounded { limit } else { 0.0 };
+                assert!(error <= limit, "{kind:?} of {text} at {i}: got {got:?}, want {want:?}");
+            }
+        }
+    }
+}
+
 /// A reduction, an update and a slice on sizes where splitting begins.
 #[test]
 fn long_reductions_agree_with_eval() {

@@ -153,6 +153,12 @@ impl Builder<'_> {
                     step.reads.push(buffer);
                 }
             }
+            if l == 0 {
+                // Roots without elements are written by no kernel.
+                let empty = |r: &&Value| self.graph.ty(**r).elements() == 0;
+                let empty: Vec<Value> = group.roots.iter().filter(empty).copied().collect();
+                step.writes.extend(empty.into_iter().map(|r| self.written(r)));
+            }
             if let Some(base) = update.filter(|_| l + 1 == lowered.launches.len()) {
                 step.update = Some((base, step.writes[0]));
             } else if lowered.launches.len() == 1 {

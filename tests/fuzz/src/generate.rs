@@ -13,6 +13,9 @@
 //! Extents are drawn around the thresholds of the code generator (vector widths,
 //! lanes and chunks of reductions, tiles), with 0 and 1 among them.
 
+#[path = "generate/fold.rs"]
+mod fold;
+
 use kiln_ir::op::{
     ArgKind, ArgReduce, Binary, Broadcast, Call, Clamp, Compare, Concatenate, Constant, Convert,
     DotDims, DotGeneral, DynamicSlice, DynamicUpdateSlice, Gather, GatherDims, GatherMode, Iota,
@@ -228,7 +231,7 @@ impl Generator {
     // --- steps --------------------------------------------------------------
 
     fn step(&mut self) {
-        match self.random.below(24) {
+        match self.random.below(26) {
             0..=2 => self.unary(),
             3..=7 => self.binary(),
             8 => self.compare_or_select(),
@@ -244,6 +247,7 @@ impl Generator {
             18 | 19 => self.reduce(),
             20 => self.dot(),
             21 | 22 => self.indexed(),
+            23 | 24 => self.fold(),
             _ => self.call(),
         }
     }

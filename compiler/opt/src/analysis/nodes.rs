@@ -31,6 +31,8 @@ pub(crate) struct Row {
     pub output: bool,
     /// Whether an output depends on it.
     pub live: bool,
+    /// How many results it has, all of one shape.
+    pub results: u32,
 }
 
 impl Row {
@@ -104,6 +106,7 @@ impl Nodes {
                 weight,
                 output: false,
                 live: false,
+                results: graph.types(id).len() as u32,
             });
         }
         for value in graph.outputs() {
@@ -151,12 +154,11 @@ impl Nodes {
         self.source(at) == Source::Computed
     }
 
-    /// The results of a node that are returned or that something reads: what it has as
-    /// roots. Results of one node have one shape.
-    pub fn values<'g>(&self, graph: &'g Graph, at: At) -> impl Iterator<Item = Value> + use<'g> {
-        let node = self[at].id;
-        let uses = graph.node_uses(node);
-        graph.results(node).filter(move |v| uses.iter().any(|(used, _)| used == v))
+    /// The values that a node makes.
+    pub fn values(&self, at: At) -> impl Iterator<Item = Value> + use<> {
+        let row = &self[at];
+        let node = row.id;
+        (0..row.results).map(move |result| Value { node, result })
     }
 
     /// Whether the node's element at an index needs only elements of its operands,

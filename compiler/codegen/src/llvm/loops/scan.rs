@@ -76,9 +76,8 @@ impl<'c> Pass<'_, '_, 'c> {
         let mut evaluated: Vec<(Place, Values)> = Vec::new();
         for u in 0..strip.copies {
             let (mut place, mut values) = (self.place.clone(), self.values.clone());
-            (place.inner, place.lanes) = match body.lanes(&strip, Axis::Inner, u) {
-                (at, lanes) => (Some(at), lanes),
-            };
+            let (at, lanes) = body.lanes(&strip, Axis::Inner, u);
+            (place.inner, place.lanes) = (Some(at), lanes);
             emitter.evaluate(&before, &place, &mut values);
             evaluated.push((place, values));
         }

@@ -73,10 +73,10 @@ fn check_body(op: &'static str, body: &Graph, scalars: &[&Type]) -> Result<(), I
     }
     for node in body.order() {
         let scalar = body.types(node).iter().all(|ty| ty.shape.rank() == 0);
-        let plain = match body.op(node).lower() {
-            Form::Parameter | Form::Map(_) | Form::Generate(Generate::Constant(_)) => true,
-            _ => false,
-        };
+        let plain = matches!(
+            body.op(node).lower(),
+            Form::Parameter | Form::Map(_) | Form::Generate(Generate::Constant(_))
+        );
         if !scalar || !plain {
             let message =
                 format!("@{name} holds `{}`: bodies are elementwise ops of scalars", body.op(node));

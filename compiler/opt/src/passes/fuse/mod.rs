@@ -58,7 +58,8 @@ mod merge;
 mod start;
 mod together;
 
-use kiln_ir::Graph;
+use hashbrown::HashSet;
+use kiln_ir::{Graph, NodeId, Value};
 
 use crate::analysis::assess::{Assessed, Assessor};
 use crate::analysis::cost::Machine;
@@ -82,16 +83,43 @@ pub(crate) fn each_alone(graph: &Graph) -> Fusion {
     let mut assessor = Assessor::new(&nodes, &Machine::default());
     let alone = (0..nodes.len() as At)
         .filter(|&at| nodes[at].live && nodes.computed(at))
-        .map(|at| assessor.assess(&[at], &[at]).expect("one node is a group"))
-        .map(|a| group(graph, &nodes, &a));
-    Fusion { groups: alone.collect() }
+        .map(|at| assessor.assess(&[at], &[at]).expect("one node is a group"));
+    let alone: Vec<Assessed> = alone.collect();
+    let kept = Kept::new(graph, &nodes, &alone);
+    Fusion { groups: alone.iter().map(|a| group(&nodes, &kept, a)).collect() }
 }
 
-fn group(graph: &Graph, nodes: &Nodes, assessed: &Assessed) -> Group {
+fn group(nodes: &Nodes, kept: &Kept, assessed: &Assessed) -> Group {
     Group {
         members: assessed.members.iter().map(|&m| nodes[m].id).collect(),
-        roots: assessed.roots.iter().flat_map(|&r| nodes.values(graph, r)).collect(),
+        roots: assessed.roots.iter().flat_map(|&r| kept.roots(nodes, r)).collect(),
         kind: assessed.kind.clone(),
+    }
+}
+
+/// Which results of nodes that have several are in memory: a group may be the only one to
+/// read one of them.
+struct Kept(HashSet<Value>);
+
+impl Kept {
+    fn new(graph: &Graph, nodes: &Nodes, groups: &[Assessed]) -> Kept {
+        let mut kept: HashSet<Value> = graph.outputs().iter().copied().collect();
+        for group in groups {
+            let several = |&i: &At| nodes[i].results > 1;
+            if !group.inputs.iter().any(several) {
+                continue;
+            }
+            let inputs: HashSet<NodeId> = group.inputs.iter().map(|&i| nodes[i].id).collect();
+            let operands = group.members.iter().flat_map(|&m| graph.operands(nodes[m].id));
+            kept.extend(operands.filter(|v| inputs.contains(&v.node)));
+        }
+        Kept(kept)
+    }
+
+    /// The values that a root writes to memory.
+    fn roots<'a>(&'a self, nodes: &Nodes, root: At) -> impl Iterator<Item = Value> + use<'a> {
+        let one = nodes[root].results == 1;
+        nodes.values(root).filter(move |value| one || self.0.contains(value))
     }
 }
 

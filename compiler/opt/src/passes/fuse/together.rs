@@ -16,7 +16,7 @@
 use hashbrown::HashSet;
 use kiln_ir::{Graph, Value};
 
-use super::{Links, group, topological};
+use super::{Kept, Links, group, topological};
 use crate::analysis::assess::Assessed;
 use crate::analysis::cost::Machine;
 use crate::analysis::nodes::{At, Nodes};
@@ -49,6 +49,7 @@ pub(crate) fn together(
         }
     }
     let signature = Signature::new(graph);
+    let kept = Kept::new(graph, nodes, &groups);
     let mut launches: Vec<Vec<usize>> = Vec::new();
     let mut joined = vec![false; groups.len()];
     for rank in by_rank {
@@ -56,7 +57,7 @@ pub(crate) fn together(
         let operations =
             |parts: &[usize]| -> u32 { parts.iter().map(|&g| groups[g].operations).sum() };
         for g in rank {
-            let part = Donated::new(graph, &signature, &group(graph, nodes, &groups[g]));
+            let part = Donated::new(graph, &signature, &group(nodes, &kept, &groups[g]));
             let room = |(parts, of): &&mut (Vec<usize>, Donated)| {
                 let sum = operations(parts) + groups[g].operations;
                 parts.len() < PARTS
@@ -87,8 +88,8 @@ pub(crate) fn together(
     let links: Vec<Links> =
         roots.iter().zip(&inputs).map(|(roots, inputs)| Links { roots, inputs }).collect();
     let groups = topological(nodes, &links).into_iter().map(|l| match launches[l][..] {
-        [g] => group(graph, nodes, &groups[g]),
-        ref parts => join(parts.iter().map(|&g| group(graph, nodes, &groups[g])).collect()),
+        [g] => group(nodes, &kept, &groups[g]),
+        ref parts => join(parts.iter().map(|&g| group(nodes, &kept, &groups[g])).collect()),
     });
     Fusion { groups: groups.collect() }
 }

@@ -244,9 +244,7 @@ pub(crate) fn run(graph: &mut Graph, cx: &mut PassCx) {
         let new = walk.build(graph, node, term, rule);
         graph.replace_uses(old, new);
         // What was behind a value no reader needs now is dead; dce removes it.
-        for reader in readers {
-            walk.push(reader);
-        }
+        walk.push_readers(graph, readers, LOOK);
     }
 }
 
@@ -262,6 +260,17 @@ impl Walk {
         }
         if !std::mem::replace(&mut self.queued[node.index()], true) {
             self.queue.push_back(node);
+        }
+    }
+
+    /// Queues nodes whose operand has changed, and those that look at it through `look`
+    /// views: it may have become a constant.
+    fn push_readers(&mut self, graph: &Graph, readers: Vec<NodeId>, look: usize) {
+        for reader in readers {
+            self.push(reader);
+            if look > 0 && matches!(graph.op(reader).lower(), Form::View(_)) {
+                self.push_readers(graph, graph.readers(reader).collect(), look - 1);
+            }
         }
     }
 
