@@ -14,7 +14,12 @@ use kiln_ir::op::{Sample, ScatterKind};
 use kiln_ir::{DType, Graph, Literal, Op, ParameterInfo, Scalar, Type, Value, eval, verify};
 
 /// Ops that have no rule, with the transformation: each for a reason that its error gives.
-const WITHOUT: &[(&str, &str)] = &[("dynamic_slice", "vmap"), ("dynamic_update_slice", "vmap")];
+const WITHOUT: &[(&str, &str)] = &[
+    ("dynamic_slice", "vmap"),
+    ("dynamic_update_slice", "vmap"),
+    ("reduce", "vjp"),
+    ("reduce_window", "vjp"),
+];
 
 /// A small generator of words (SplitMix64): the same for every run.
 struct Random(u64);
@@ -103,7 +108,7 @@ fn close(a: f64, b: f64, tolerance: f64) -> bool {
 
 #[test]
 fn derivatives_are_limits_and_each_others_transpose() {
-    let mut checked = 0;
+    let (mut checked, mut kinks) = (0, 0);
     for (seed, sample) in samples().chain(samples().map(doubled)).enumerate() {
         let name = sample.op.name();
         let graph = graph(&sample);
@@ -114,9 +119,16 @@ fn derivatives_are_limits_and_each_others_transpose() {
             continue;
         }
         let forward = jvp(&graph, &active).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let back = vjp(&graph, &active, &seeded).unwrap_or_else(|e| panic!("{name}: {e}"));
         verify(&forward).unwrap_or_else(|e| panic!("{name}: {e}"));
-        verify(&back).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let back = vjp(&graph, &active, &seeded);
+        let back = match excused(&sample, "vjp") {
+            // What nothing flows through needs no rule.
+            true => back.ok().filter(|_| !seeded.contains(&true)),
+            false => Some(back.unwrap_or_else(|e| panic!("{name}: {e}"))),
+        };
+        if let Some(back) = &back {
+            verify(back).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
 
         let doubles = |ty: &Type| !is_float(ty) || ty.dtype == DType::F64;
         if !sample.operands.iter().chain(&outputs).all(doubles) {
@@ -151,14 +163,21 @@ fn derivatives_are_limits_and_each_others_transpose() {
         let given: Vec<Literal> = x.iter().cloned().chain(tangents.iter().cloned()).collect();
         let mut y = eval(&forward, &given).expect("arguments fit");
         let dy = y.split_off(outputs.len());
-        for ((a, b), dy) in after.iter().zip(&before).zip(&dy) {
-            for ((a, b), dy) in a.iter().zip(b.iter()).zip(dy.iter()) {
-                let difference = (a.as_f64() - b.as_f64()) / (2.0 * step);
-                let dy = dy.as_f64();
+        let here = along(0.0);
+        for (((a, b), y), dy) in after.iter().zip(&before).zip(&here).zip(&dy) {
+            for (((a, b), y), dy) in a.iter().zip(b.iter()).zip(y.iter()).zip(dy.iter()) {
+                let (a, b, y, dy) = (a.as_f64(), b.as_f64(), y.as_f64(), dy.as_f64());
+                if !close((a - y) / step, (y - b) / step, 1e-4) {
+                    // Two elements so near each other that the step exchanges them.
+                    kinks += 1;
+                    continue;
+                }
+                let difference = (a - b) / (2.0 * step);
                 assert!(close(difference, dy, 1e-6), "{sample:?}: {dy}, differences {difference}");
             }
         }
 
+        let Some(back) = back else { continue };
         let given: Vec<Literal> = x.into_iter().chain(cotangents.iter().cloned()).collect();
         let mut y = eval(&back, &given).expect("arguments fit");
         let dx = y.split_off(outputs.len());
@@ -167,6 +186,7 @@ fn derivatives_are_limits_and_each_others_transpose() {
         checked += 1;
     }
     assert!(checked > 150, "{checked} samples on f64");
+    assert!(kinks < 20, "{kinks} elements at kinks");
 }
 
 #[test]
@@ -188,8 +208,13 @@ fn a_batch_is_its_entries() {
         let masks = (0..count)
             .map(|k| (0..count).map(|i| i == k).collect())
             .chain([vec![true; count], (0..count).map(|i| i == 0 || i + 1 == count).collect()]);
-        for batched in masks.take(6) {
-            let batched: Vec<bool> = batched;
+        // Initial values of a fold with a body are the same for all entries.
+        let arrays = match name {
+            "reduce" | "reduce_window" => count / 2,
+            _ => count,
+        };
+        let fits = |batched: &Vec<bool>| !batched[arrays..].contains(&true);
+        for batched in masks.filter(fits).take(6) {
             let over = vmap(&graph, &batched, SIZE).unwrap_or_else(|e| panic!("{name}: {e}"));
             verify(&over).unwrap_or_else(|e| panic!("{name}: {e}"));
             let arguments: Vec<Literal> = operands

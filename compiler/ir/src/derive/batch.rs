@@ -8,10 +8,11 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{NoRule, Rule};
 use crate::op::{
-    ArgReduce, Broadcast, Concatenate, DotDims, DotGeneral, DynamicSlice, DynamicUpdateSlice, Pad,
-    Reduce, Reshape, Reverse, Slice, Transpose,
+    ArgReduce, Broadcast, Concatenate, Cumulative, DotDims, DotGeneral, DynamicSlice,
+    DynamicUpdateSlice, Pad, Reduce, ReduceBy, ReduceWindow, Reshape, Reverse, Slice, Transpose,
+    WindowCombine,
 };
-use crate::{Literal, Op, Scalar, Value};
+use crate::{Literal, NodeId, Op, Scalar, Value};
 
 /// The results, all batched.
 pub type Results = SmallVec<[Value; 1]>;
@@ -124,6 +125,65 @@ pub(crate) fn reduce(op: &Reduce, rule: &mut Rule<'_>) -> Results {
 pub(crate) fn arg_reduce(op: &ArgReduce, rule: &mut Rule<'_>) -> Results {
     let op = ArgReduce { axis: op.axis + 1, ..op.clone() };
     smallvec![rule.add(op, &[rule.operands[0]])]
+}
+
+pub(crate) fn cumulative(op: &Cumulative, rule: &mut Rule<'_>) -> Results {
+    let op = Cumulative { axis: op.axis + 1, ..op.clone() };
+    smallvec![rule.add(op, &[rule.operands[0]])]
+}
+
+pub(crate) fn reduce_by(
+    op: &ReduceBy,
+    rule: &mut Rule<'_>,
+    batch: Batch<'_>,
+) -> Result<Results, NoRule> {
+    let arrays = rule.operands.len() / 2;
+    let operands = folded("reduce", rule, batch, arrays)?;
+    let op = ReduceBy { body: op.body.clone(), axes: shifted(&op.axes) };
+    Ok(results(rule.node(op, &operands), arrays))
+}
+
+pub(crate) fn reduce_window(
+    op: &ReduceWindow,
+    rule: &mut Rule<'_>,
+    batch: Batch<'_>,
+) -> Result<Results, NoRule> {
+    let arrays = match op.combine {
+        WindowCombine::Kind(_) => 1,
+        WindowCombine::Body(_) => rule.operands.len() / 2,
+    };
+    let operands = folded("reduce_window", rule, batch, arrays)?;
+    let mut op = op.clone();
+    let window = &mut op.window;
+    for list in [
+        &mut window.size,
+        &mut window.stride,
+        &mut window.base_dilation,
+        &mut window.window_dilation,
+    ] {
+        list.insert(0, 1);
+    }
+    window.padding.insert(0, (0, 0));
+    Ok(results(rule.node(op, &operands), arrays))
+}
+
+/// The operands of a fold of `arrays` arrays, which come first and are batched.
+fn folded(
+    op: &'static str,
+    rule: &mut Rule<'_>,
+    batch: Batch<'_>,
+    arrays: usize,
+) -> Result<Vec<Value>, NoRule> {
+    if batch.operands[arrays..].contains(&true) {
+        let reason = "initial values that differ along the batch have no rule: combine them after";
+        return Err(NoRule::new(op, reason));
+    }
+    let inits = rule.operands[arrays..].to_vec();
+    Ok((0..arrays).map(|i| batch.operand(rule, i)).chain(inits).collect())
+}
+
+fn results(node: NodeId, count: usize) -> Results {
+    (0..count as u32).map(|result| Value { node, result }).collect()
 }
 
 /// Both operands batched: one more batch axis. One: its batch is a free axis, which the

@@ -19,6 +19,7 @@
 //! | `movement` | views, and boxes at run-time starts |
 //! | `indexed` | windows at indices, over a batch too |
 //! | `reduce` | reductions |
+//! | `fold` | reductions with a body, windows, running results |
 //! | `contraction` | sums of products |
 //! | `batch` | every op over a batch |
 //! | [`mod@graph`] | transformations of whole graphs |
@@ -26,6 +27,7 @@
 pub(crate) mod batch;
 pub(crate) mod contraction;
 pub(crate) mod elementwise;
+pub(crate) mod fold;
 pub mod graph;
 pub(crate) mod indexed;
 pub(crate) mod movement;

@@ -1,12 +1,13 @@
 //! Running results along an axis.
 
 use super::samples;
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, batch, fold};
 use crate::op::accumulate::{Product, Sum};
 use crate::op::elementwise::order::{greater, lesser};
 use crate::op::index::{ravel, unravel};
 use crate::op::reduce::ReduceKind;
 use crate::op::{Attrs, InferError, OpDef, Sample, Share, Types, check};
-use crate::{DType, Form, Literal, Scalar, Type};
+use crate::{DType, Form, Literal, Scalar, Type, Value};
 
 /// What runs along the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -191,6 +192,18 @@ impl OpDef for Cumulative {
             }
         }
         vec![Literal::from_fn(ty.clone(), |i| all[i])]
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(fold::cumulative_jvp(self, rule, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(fold::cumulative_vjp(self, rule, cotangents))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, _batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(batch::cumulative(self, rule))
     }
 
     fn share(&self) -> Share {

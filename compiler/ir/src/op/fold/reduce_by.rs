@@ -4,9 +4,10 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::{check_body, halves, same_body, samples, step};
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, batch, fold};
 use crate::op::index::{Index, ravel, unravel};
 use crate::op::{Attr, Attrs, InferError, OpDef, Sample, Share, Types, check};
-use crate::{Form, Graph, Literal, Scalar, Type};
+use crate::{Form, Graph, Literal, Scalar, Type, Value};
 
 /// Folds operands `0..n`, arrays of one shape, along `axes`, which the results lack.
 ///
@@ -86,6 +87,18 @@ impl OpDef for ReduceBy {
         let literal =
             |(ty, column): (&Type, Vec<Scalar>)| Literal::from_fn(ty.clone(), |i| column[i]);
         results.iter().zip(all).map(literal).collect()
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        fold::reduce_by_jvp(self, rule, tangents)
+    }
+
+    fn vjp(&self, _rule: &mut Rule<'_>, _cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        fold::reduce_by_vjp()
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        batch::reduce_by(self, rule, batch)
     }
 
     fn share(&self) -> Share {

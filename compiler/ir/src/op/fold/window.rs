@@ -4,10 +4,11 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::{check_body, halves, same_body, samples, step};
+use crate::derive::{Batch, Derived, NoRule, Results, Rule, batch, fold};
 use crate::op::index::{Index, ravel, unravel};
 use crate::op::reduce::ReduceKind;
 use crate::op::{Attr, Attrs, InferError, OpDef, Sample, Share, Types, check};
-use crate::{Form, Graph, Literal, Scalar, Shape, Type};
+use crate::{Form, Graph, Literal, Scalar, Shape, Type, Value};
 
 /// Where windows lie. One entry for each axis in each list.
 ///
@@ -288,6 +289,18 @@ impl OpDef for ReduceWindow {
                 results.iter().zip(all).map(literal).collect()
             }
         }
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        fold::window_jvp(self, rule, tangents)
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        fold::window_vjp(self, rule, cotangents)
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        batch::reduce_window(self, rule, batch)
     }
 
     fn share(&self) -> Share {
