@@ -787,7 +787,10 @@ def combined(kind, dtype, column):
     if kind == "sum":
         return sum(map(Fraction, column)) if dtype in FLOATS else sum(column)
     if kind == "prod":
-        return math.prod(map(Fraction, column)) if dtype in FLOATS else math.prod(column)
+        if dtype not in FLOATS:
+            return math.prod(column)
+        sign = math.prod(math.copysign(1, x) for x in column)
+        return math.prod(map(Fraction, column)) or math.copysign(0.0, sign)
     words = np.array([encode_integer(dtype, x) for x in column], dtype=f"u{BITS[dtype] // 8}")
     if not column:
         return -1 if kind == "and" else 0
@@ -827,6 +830,107 @@ def reduce():
     return golden
 
 
+def windows(x, size, stride, base_dilation, window_dilation, low, high):
+    """The shape of the windows of an array, and what is in each: numpy's sliding windows
+    over places, with gaps and padding left out."""
+    if x.bits.ndim == 0:
+        return (), [x.values()]
+    places = np.arange(x.bits.size).reshape(x.bits.shape)
+    field = padded(places, -1, low, high, [d - 1 for d in base_dilation])
+    reach = [(n - 1) * d + 1 for n, d in zip(size, window_dilation)]
+    if any(r > n for r, n in zip(reach, field.shape)):
+        shape = [max(0, (n - r) // s + 1) for n, r, s in zip(field.shape, reach, stride)]
+        return shape, [[] for _ in range(math.prod(shape))]
+    views = np.lib.stride_tricks.sliding_window_view(field, reach)
+    steps = [slice(None, None, n) for n in [*stride, *window_dilation]]
+    views = views[tuple(steps)]
+    shape = views.shape[: len(size)]
+    values = x.values()
+    rows = views.reshape(math.prod(shape), -1)
+    return shape, [[values[i] for i in row if i >= 0] for row in rows]
+
+
+def log_sum_exp(column):
+    """The logarithm of the sum of exponentials, to many digits."""
+    if any(x != x for x in column) or math.inf in column:
+        return math.nan if any(x != x for x in column) else math.inf
+    if all(x == -math.inf for x in column):
+        return -math.inf
+    exact = mpmath.log(mpmath.fsum(mpmath.exp(x) for x in column if x != -math.inf))
+    return Fraction(*mpmath.libmp.to_rational(exact._mpf_))
+
+
+def fold():
+    golden = Golden("Windows and running results.")
+    nan, inf = math.nan, math.inf
+    geometries = [
+        ((3, 5), [2, 2], [1, 2], [1, 1], [1, 1], [0, 1], [0, 1]),
+        ((6,), [3], [2], [2], [1], [0], [0]),
+        ((4,), [2], [1], [3], [2], [2], [-1]),
+        ((3, 4), [1, 3], [1, 1], [1, 1], [3, 2], [-1, 2], [1, 3]),
+        ((2,), [3], [1], [1], [1], [0], [0]),
+        ((0,), [2], [1], [1], [1], [1], [2]),
+        ((), [], [], [], [], [], []),
+    ]
+    for seed, dtype in enumerate(ALL):
+        whole = dtype in ("f32", "i32")
+        some = geometries if whole else geometries[:3]
+        for turn, (shape, size, stride, base, dilation, low, high) in enumerate(some):
+            x = Random(seed + 50 * turn).tensor(dtype, shape)
+            if dtype in FLOATS and turn == 1:
+                x = Tensor.of(dtype, [1.0, nan, -0.0, 0.0, -inf, inf])
+            names = ["window", "stride", "base_dilation", "window_dilation", "low", "high"]
+            attributes = dict(zip(names, [size, stride, base, dilation, low, high]))
+            if turn % 2 == 0 and low == [0] * len(low) == high:
+                del attributes["low"], attributes["high"]
+            kinds = ["min", "max"]
+            kinds += ["sum", "prod"] if dtype != "bool" else []
+            kinds += ["and", "or", "xor"] if dtype not in FLOATS else []
+            for kind in kinds:
+                result, rows = windows(x, size, stride, base, dilation, low, high)
+                values = [combined(kind, dtype, row) for row in rows]
+                ulp = 1 if dtype == "f64" and kind in ("sum", "prod") else 0
+                op = f"reduce_window_{kind}"
+                golden.case(op, [x], Tensor.of(dtype, values, result), ulp=ulp, **attributes)
+
+        axes = range(3) if whole else [1]
+        inputs = [(Random(seed).tensor(dtype, (2, 3, 4)), axis) for axis in axes]
+        if whole:
+            inputs += [(Tensor.of(dtype, [], (2, 0)), 1), (Random(seed).tensor(dtype, (40,)), 0)]
+        if dtype in FLOATS:
+            hard = [-0.0, 0.0, -inf, nan, 1.0, -inf, 3.0, inf, 7.0, -inf, -inf, -0.0]
+            inputs += [(Tensor.of(dtype, hard, (3, 4)), 1)]
+        kinds = ["min", "max"]
+        kinds += ["sum", "prod"] if dtype != "bool" else []
+        kinds += ["logsumexp"] if dtype in FLOATS else []
+        for kind, (x, axis), reverse in product(kinds, inputs, [False, True]):
+            places = np.arange(x.bits.size).reshape(x.bits.shape)
+            ordered = np.moveaxis(np.flip(places, axis) if reverse else places, axis, -1)
+            rows = ordered.reshape(-1, x.bits.shape[axis]) if x.bits.size else []
+            values, result = x.values(), [0] * x.bits.size
+            for row in rows:
+                for i, place in enumerate(row):
+                    column = [values[j] for j in row[: i + 1]]
+                    if kind == "logsumexp":
+                        result[place] = log_sum_exp(column)
+                    else:
+                        result[place] = combined(kind, dtype, column)
+            attributes = dict(axis=axis) | (dict(direction="reverse") if reverse else {})
+            result = Tensor.of(dtype, result, x.bits.shape)
+            if not reverse and kind in ("min", "max") and dtype not in ("bf16",):
+                theirs = {"min": np.minimum, "max": np.maximum}[kind]
+                given = np.array(x.values()).reshape(x.bits.shape)
+                if not np.array_equal(
+                    theirs.accumulate(given, axis),
+                    np.array(result.values()).reshape(x.bits.shape),
+                    equal_nan=dtype in FLOATS,
+                ):
+                    sys.exit(f"cum{kind} {dtype}: numpy accumulates something else")
+            ulp = 2 if dtype == "f64" and kind not in ("min", "max") else 0
+            golden.case(f"cum{kind}", [x], result, ulp=ulp, **attributes)
+    return golden
+
+
 def contraction():
     golden = Golden("Sums of products.")
     wider = {"f16": "f32", "bf16": "f32", "f32": "f64", "i8": "i32", "u8": "i32", "i32": "i64"}
@@ -859,7 +963,8 @@ def contraction():
 
 
 FAMILIES = [
-    unary, binary, choose, convert, generate, movement, dynamic, indexed, reduce, contraction,
+    unary, binary, choose, convert, generate, movement, dynamic, indexed, reduce, fold,
+    contraction,
 ]  # fmt: skip
 
 

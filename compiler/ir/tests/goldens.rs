@@ -12,12 +12,13 @@ use std::path::Path;
 use kiln_ir::op::{Attr, Attrs};
 use kiln_ir::{Literal, Op, Scalar, Type};
 
-const FAMILIES: [&str; 10] = [
+const FAMILIES: [&str; 11] = [
     "binary",
     "choose",
     "contraction",
     "convert",
     "dynamic",
+    "fold",
     "generate",
     "indexed",
     "movement",
@@ -172,7 +173,8 @@ fn every_op_and_type_is_compared() {
         if matches!(row, "Constant" | "Call") {
             continue;
         }
-        for sample in samples {
+        // What a body does, numpy says of the ops in it.
+        for sample in samples.into_iter().filter(|s| s.op.graph().is_none()) {
             let operands: Vec<&Type> = sample.operands.iter().collect();
             let result = &sample.op.infer(&operands).expect("a sample")[0];
             let key = key(&sample.op, &sample.operands, result);
