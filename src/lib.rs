@@ -61,14 +61,14 @@ pub use compile::{Stage, Work};
 pub use device::{Device, block_until_ready, device_get, device_put, memory_stats, transfers};
 pub use jit::{Jit, Lowered, Output, Program, Traceable, jit, named as __named_jit};
 pub use kiln_executable::{Memory, Traffic};
-pub use kiln_ir::op::DotDims;
+pub use kiln_ir::op::{DotDims, GatherDims, ScatterDims};
 pub use kiln_ir::{DType, Scalar, Shape, Source, Type};
 pub use kiln_macros::Tree;
 pub use kiln_runtime::{Count, PoolStats, RunStats, TransferStats};
 pub use kiln_trace::{DeviceErrorKind, Error, ErrorKind, named_scope};
 pub use tensor::{
-    Axes, HostArray, HostElement, Index, IndexUpdate, IntoShape, Operand, Tensor, TensorIndex,
-    keepdims,
+    Axes, HostArray, HostElement, Index, IndexMode, IndexUpdate, IntoShape, Operand, Tensor,
+    TensorIndex, keepdims,
 };
 pub use transform::{
     Loss, Pullback, Pushforward, grad, hessian, jacfwd, jacrev, jvp, linearize, value_and_grad,

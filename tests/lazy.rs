@@ -37,6 +37,39 @@ fn a_changing_number_compiles_once() {
 }
 
 #[test]
+fn a_changing_index_compiles_once() {
+    let _alone = alone();
+    let x = Tensor::arange(4000, F32).reshape([1000, 4]).block_until_ready().unwrap().clone();
+    let counts = compiled_and_found(|| {
+        for i in 0..1000 {
+            assert_eq!(x.get((i, 1)).item::<f32>().unwrap(), 4.0 * i as f32 + 1.0);
+        }
+    });
+    assert_eq!(counts, (1, 999), "reads");
+    let counts = compiled_and_found(|| {
+        let mut y = x.clone();
+        for i in 0..1000 {
+            y = y.at((i, 2..4)).set(i as f32);
+            y.block_until_ready().unwrap();
+        }
+        assert_eq!(y.get(-1).to_vec::<f32>().unwrap(), [3996.0, 3997.0, 999.0, 999.0]);
+    });
+    // And one for the last row.
+    assert_eq!(counts, (2, 999), "updates");
+    let counts = compiled_and_found(|| {
+        for i in 0..100 {
+            let rows = Tensor::from([i, 999 - i]);
+            let sum = x.get((&rows, 3)).sum(..).item::<f32>().unwrap();
+            assert_eq!(sum, 4.0 * 999.0 + 6.0);
+            assert_eq!(x.get(i..i + 2).shape(), [2, 4]);
+            let second = x.get(i..i + 2).get((1, 0)).item::<f32>().unwrap();
+            assert_eq!(second, 4.0 * (i + 1) as f32);
+        }
+    });
+    assert_eq!(counts, (2, 198), "index arrays beside numbers, and ranges");
+}
+
+#[test]
 fn numbers_of_a_method_are_constants_and_numbers_of_the_user_are_not() {
     let _alone = alone();
     let x = Tensor::from([0.0f32]);

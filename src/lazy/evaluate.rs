@@ -291,6 +291,6 @@ impl Node {
     fn is_held_elsewhere(&self) -> bool {
         let inside = self.uses + 1;
         Arc::strong_count(&self.lazy) > inside
-            && !matches!(self.op.lower(), Form::View(_) | Form::Generate(_))
+            && !matches!(self.op.lower(), Form::View(_) | Form::Generate(_) | Form::DynamicSlice)
     }
 }

@@ -1,5 +1,11 @@
-//! Indexing: parts of a tensor by ranges, at starts known now or at run time, and
-//! tensors with a part replaced.
+//! Indexing: parts of a tensor by numbers, ranges and index arrays, and boxes at starts
+//! known at run time.
+//!
+//! Numbers and ranges are known when the op is called: what is out of range is a mistake.
+//! Elements of index arrays are data; what happens to them is in `gather`.
+//!
+//! Outside a trace the start of a part is fed to the program, so that a loop over indices
+//! compiles once. Inside one it is a constant, and the part a view that costs nothing.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo};
 
@@ -7,12 +13,14 @@ use kiln_ir::op::{DynamicSlice, DynamicUpdateSlice, Slice};
 use kiln_ir::{Literal, Scalar};
 use kiln_trace::At as Caller;
 
+use super::at::{Access, At};
+use super::gather::Arrays;
 use super::operand::OperandKind;
 use super::{Operand, Tensor};
 use crate::{DType, Type};
 
 /// What is taken along one axis.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub enum Index {
     /// One element; the axis goes. Negative counts from the end.
     At(i64),
@@ -26,6 +34,9 @@ pub enum Index {
         /// At least 1.
         step: usize,
     },
+    /// The elements at these integers, in their order, any number of times; negative ones
+    /// count from the end. See [`Tensor::get`].
+    Array(Tensor),
 }
 
 impl Index {
@@ -49,8 +60,20 @@ impl Index {
             Index::Range { start, end, step: s } => {
                 Index::Range { start, end, step: s.saturating_mul(step) }
             }
-            at => at,
+            other => other,
         }
+    }
+}
+
+impl From<Tensor> for Index {
+    fn from(indices: Tensor) -> Index {
+        Index::Array(indices)
+    }
+}
+
+impl From<&Tensor> for Index {
+    fn from(indices: &Tensor) -> Index {
+        Index::Array(indices.clone())
     }
 }
 
@@ -70,6 +93,17 @@ macro_rules! index_from {
         impl From<$t> for Index {
             fn from(i: $t) -> Index {
                 Index::At(bound(i))
+            }
+        }
+        impl<const N: usize> From<[$t; N]> for Index {
+            fn from(indices: [$t; N]) -> Index {
+                Index::from(&indices[..])
+            }
+        }
+        impl From<&[$t]> for Index {
+            fn from(indices: &[$t]) -> Index {
+                let indices: Vec<i64> = indices.iter().map(|&i| bound(i)).collect();
+                Index::Array(Tensor::from(&indices[..]))
             }
         }
         impl From<Range<$t>> for Index {
@@ -99,7 +133,8 @@ macro_rules! index_from {
 
 index_from!(i32, i64, usize);
 
-/// An index for each of the leading axes: a tuple of numbers and ranges, or one.
+/// An index for each of the leading axes: a tuple of numbers, ranges and index arrays, or
+/// one of them.
 pub trait TensorIndex {
     /// The indices.
     #[doc(hidden)]
@@ -130,14 +165,56 @@ tuple_index!(A B C);
 tuple_index!(A B C D);
 tuple_index!(A B C D E);
 
-/// An index, checked against a type.
-struct Resolved {
-    slice: Slice,
+/// An index of numbers and ranges, checked against a type.
+pub(super) struct Resolved {
+    pub slice: Slice,
     /// Axes that one number took.
-    dropped: Vec<usize>,
+    pub dropped: Vec<usize>,
 }
 
-fn resolve(indices: &[Index], ty: &Type) -> Result<Resolved, String> {
+impl Resolved {
+    /// The part of `x`, with the axes that numbers took at extent 1.
+    pub fn part(&self, x: &Tensor, at: Caller) -> Tensor {
+        let slice = &self.slice;
+        let Ok(ty) = x.try_ty() else { return x.clone() };
+        let whole = (0..ty.shape.rank()).all(|k| self.whole(k, ty));
+        if whole {
+            return x.clone();
+        }
+        if kiln_trace::is_open() || slice.stride.iter().any(|&s| s != 1) {
+            return Tensor::apply(slice.clone(), &[x], at);
+        }
+        let sizes = slice.start.iter().zip(&slice.limit).map(|(start, limit)| limit - start);
+        let starts = self.starts(ty, at);
+        let operands: Vec<&Tensor> = std::iter::once(x).chain(&starts).collect();
+        Tensor::apply(DynamicSlice { sizes: sizes.collect() }, &operands, at)
+    }
+
+    /// `x` with `part` written over it, whose numbers' axes have extent 1.
+    pub fn replace(&self, x: &Tensor, part: &Tensor, at: Caller) -> Tensor {
+        let Ok(ty) = x.try_ty() else { return x.clone() };
+        let starts = self.starts(ty, at);
+        let operands: Vec<&Tensor> = [x, part].into_iter().chain(&starts).collect();
+        Tensor::apply(DynamicUpdateSlice, &operands, at)
+    }
+
+    fn whole(&self, axis: usize, ty: &Type) -> bool {
+        let Slice { start, limit, stride } = &self.slice;
+        start[axis] == 0 && limit[axis] == ty.shape[axis] && stride[axis] == 1
+    }
+
+    /// The start along each axis: 0 where all is taken, else a number that a run is fed
+    /// outside a trace, and a constant in one.
+    fn starts(&self, ty: &Type, at: Caller) -> Vec<Tensor> {
+        let start = |k: usize| match self.whole(k, ty) {
+            true => Tensor::number(0.0, DType::I64, at),
+            false => Tensor::scalar(Scalar::from_i128(DType::I64, self.slice.start[k] as i128)),
+        };
+        (0..ty.shape.rank()).map(start).collect()
+    }
+}
+
+pub(super) fn resolve(indices: &[Index], ty: &Type) -> Result<Resolved, String> {
     let rank = ty.shape.rank();
     if indices.len() > rank {
         return Err(format!("{} indices for {ty}, which has {rank} axes", indices.len()));
@@ -147,6 +224,8 @@ fn resolve(indices: &[Index], ty: &Type) -> Result<Resolved, String> {
     for (axis, index) in indices.iter().enumerate() {
         let extent = ty.shape[axis] as i64;
         match *index {
+            // Taken by a gather, from the part that this leaves whole.
+            Index::Array(_) => {}
             Index::At(i) => {
                 let from_front = if i < 0 { i + extent } else { i };
                 if !(0..extent).contains(&from_front) {
@@ -188,25 +267,54 @@ impl Tensor {
     /// assert_eq!(x.get((.., -1)).to_vec::<i32>()?, [3, 7, 11]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    ///
+    /// Index arrays take elements in any order. Several of them, and numbers beside them,
+    /// broadcast against each other, and their common axes stand where the first of them
+    /// did, or in front where a range is between them, as in numpy. Their elements are data:
+    /// one out of range takes the nearest that is in range (see [`Tensor::at`] for other
+    /// modes).
+    ///
+    /// ```
+    /// # use kiln::prelude::*;
+    /// let x = Tensor::arange(12, I32).reshape([3, 4]);
+    /// assert_eq!(x.get((.., [3, 0])).to_vec::<i32>()?, [3, 0, 7, 4, 11, 8]);
+    /// let diagonal = Tensor::arange(3, I32);
+    /// assert_eq!(x.get((&diagonal, &diagonal)).to_vec::<i32>()?, [0, 5, 10]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// A mask is no index, since how many elements it takes is known only at run time: use
+    /// [`Tensor::where_`].
     #[track_caller]
     pub fn get(&self, index: impl TensorIndex) -> Tensor {
-        let at = Caller::caller();
+        self.part("get", &index.indices(), &Access::default(), Caller::caller())
+    }
+
+    /// The part at some indices.
+    pub(super) fn part(&self, op: &str, indices: &[Index], access: &Access, at: Caller) -> Tensor {
         let Ok(ty) = self.try_ty() else { return self.clone() };
-        match resolve(&index.indices(), ty) {
-            Ok(Resolved { slice, dropped }) => {
-                let part = Tensor::apply(slice, &[self], at);
+        if indices.iter().any(|i| matches!(i, Index::Array(_))) {
+            return match Arrays::new(op, self, indices, access, at) {
+                Ok(arrays) => arrays.read(access, at),
+                Err(poisoned) => poisoned,
+            };
+        }
+        match resolve(indices, ty) {
+            Ok(resolved) => {
+                let part = resolved.part(self, at);
                 match part.try_ty() {
-                    Ok(ty) => part.reshaped(ty.shape.without(&dropped), at),
+                    Ok(ty) => part.reshaped(ty.shape.without(&resolved.dropped), at),
                     Err(_) => part,
                 }
             }
-            Err(message) => Tensor::fail_operands("get", message, &[("operand", self)], at),
+            Err(message) => Tensor::fail_operands(op, message, &[("operand", self)], at),
         }
     }
 
-    /// A part of the tensor to replace: `x.at((0, 1..3)).set(y)`.
-    pub fn at<I: TensorIndex>(&self, index: I) -> At<'_, I> {
-        At { tensor: self, index }
+    /// A part of the tensor to replace or combine with a value: `x.at((0, 1..3)).set(y)`,
+    /// `x.at(&indices).add(y)`.
+    pub fn at<I: TensorIndex>(&self, index: I) -> At<'_> {
+        At::new(self, index.indices())
     }
 
     /// The box of extents `sizes` whose start is known at run time: one rank-0
@@ -260,73 +368,4 @@ fn start_tensors<T: Operand>(op: &str, starts: &[T], at: Caller) -> Vec<Tensor> 
             start => start.tensor(dtype, op, at),
         })
         .collect()
-}
-
-/// A part of a tensor, to replace. Made by [`Tensor::at`].
-pub struct At<'t, I> {
-    tensor: &'t Tensor,
-    index: I,
-}
-
-// The names are JAX's: `x.at[i].add(y)`.
-#[allow(clippy::should_implement_trait)]
-impl<I: TensorIndex> At<'_, I> {
-    /// The tensor with this part replaced by `value`, broadcast to it.
-    #[track_caller]
-    pub fn set(self, value: impl Operand) -> Tensor {
-        self.update("at.set", value, Caller::caller(), |_, value| value)
-    }
-
-    /// The tensor with `value` added to this part.
-    #[track_caller]
-    pub fn add(self, value: impl Operand) -> Tensor {
-        self.update("at.add", value, Caller::caller(), |part, value| part + value)
-    }
-
-    /// The tensor with this part multiplied by `value`.
-    #[track_caller]
-    pub fn mul(self, value: impl Operand) -> Tensor {
-        self.update("at.mul", value, Caller::caller(), |part, value| part * value)
-    }
-
-    fn update(
-        self,
-        op: &str,
-        value: impl Operand,
-        at: Caller,
-        combine: impl Fn(Tensor, Tensor) -> Tensor,
-    ) -> Tensor {
-        let x = self.tensor;
-        let Ok(ty) = x.try_ty() else { return x.clone() };
-        let fail = |message: String| Tensor::fail_operands(op, message, &[("operand", x)], at);
-        let Resolved { slice, dropped } = match resolve(&self.index.indices(), ty) {
-            Ok(resolved) => resolved,
-            Err(message) => return fail(message),
-        };
-        if slice.stride.iter().any(|&s| s != 1) {
-            return fail("a range with a step cannot be replaced".into());
-        }
-        let start = slice.start.clone();
-        let part = Tensor::apply(slice, &[x], at);
-        let Ok(part_ty) = part.try_ty() else { return part };
-        // What the user sees of the part lacks the axes that a number took.
-        let seen = part_ty.shape.without(&dropped);
-        let value = value.operand().tensor(ty.dtype, op, at);
-        let value_ty = match value.try_ty() {
-            Ok(value_ty) => value_ty,
-            Err(error) => return Tensor::poisoned(error),
-        };
-        if value_ty.dtype != ty.dtype {
-            return fail(format!("the value is {value_ty}, the tensor {ty}"));
-        }
-        if super::movement::broadcast_shapes(&value_ty.shape, &seen).as_ref() != Some(&seen) {
-            return fail(format!("the value {value_ty} does not broadcast to the part {seen}"));
-        }
-        let value = value.expand(&seen, at).reshaped(part_ty.shape.clone(), at);
-        let update = combine(part, value);
-        let starts: Vec<Tensor> =
-            start.iter().map(|&s| Tensor::number(s as f64, DType::I64, at)).collect();
-        let operands: Vec<&Tensor> = [x, &update].into_iter().chain(&starts).collect();
-        Tensor::apply(DynamicUpdateSlice, &operands, at)
-    }
 }

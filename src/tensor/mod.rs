@@ -10,14 +10,17 @@
 //! |---|---|
 //! | `apply` | the one place where an op becomes a graph node or an expression |
 //! | `operand` | operators, and numbers as operands |
-//! | `elementwise`, `movement`, `index`, `reduce`, `linalg`, `create`, `nn` | the methods |
+//! | `index`, `at`, `gather` | parts by numbers and ranges; updates of them; index arrays |
+//! | `elementwise`, `movement`, `reduce`, `linalg`, `create`, `nn` | the other methods |
 //! | `host` | conversions from and to host data |
 //! | `display` | printing |
 
 mod apply;
+mod at;
 mod create;
 mod display;
 mod elementwise;
+mod gather;
 mod host;
 mod index;
 mod linalg;
@@ -29,11 +32,12 @@ mod reduce;
 use std::sync::{Arc, LazyLock};
 
 pub(crate) use apply::lift;
+pub use at::{At as IndexUpdate, IndexMode};
 pub(crate) use host::HostData;
 #[cfg(feature = "ndarray")]
 pub(crate) use host::host_data;
 pub use host::{HostArray, HostElement};
-pub use index::{At as IndexUpdate, Index, TensorIndex};
+pub use index::{Index, TensorIndex};
 use kiln_trace::Traced;
 pub use movement::IntoShape;
 pub use operand::Operand;
