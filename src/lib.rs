@@ -67,12 +67,12 @@ pub use kiln_macros::Tree;
 pub use kiln_runtime::{Count, PoolStats, RunStats, TransferStats};
 pub use kiln_trace::{DeviceErrorKind, Error, ErrorKind, named_scope};
 pub use tensor::{
-    Axes, HostArray, HostElement, Index, IndexMode, IndexUpdate, IntoShape, Operand, Tensor,
-    TensorIndex, keepdims,
+    Axes, HostArray, HostElement, Index, IndexMode, IndexUpdate, IntoShape, Operand, Padding,
+    Tensor, TensorIndex, Window, keepdims,
 };
 pub use transform::{
-    Loss, Pullback, Pushforward, grad, hessian, jacfwd, jacrev, jvp, linearize, value_and_grad,
-    vjp, vmap, vmap_axes,
+    Loss, Pullback, Pushforward, grad, hessian, jacfwd, jacrev, jvp, linearize, reduce,
+    reduce_window, value_and_grad, vjp, vmap, vmap_axes,
 };
 pub use tree::{Feed, Static, Tree};
 

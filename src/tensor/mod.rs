@@ -18,6 +18,7 @@
 mod apply;
 mod at;
 mod create;
+mod cumulative;
 mod display;
 mod elementwise;
 mod gather;
@@ -28,6 +29,7 @@ mod movement;
 mod nn;
 mod operand;
 mod reduce;
+mod window;
 
 use std::sync::{Arc, LazyLock};
 
@@ -41,8 +43,9 @@ pub use index::{Index, TensorIndex};
 use kiln_trace::Traced;
 pub use movement::IntoShape;
 pub use operand::Operand;
-pub(crate) use reduce::resolve_axis;
 pub use reduce::{Axes, keepdims};
+pub(crate) use reduce::{resolve_axes, resolve_axis};
+pub use window::{Padding, Window};
 
 use crate::device::Array;
 use crate::lazy::Lazy;

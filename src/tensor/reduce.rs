@@ -122,22 +122,26 @@ impl Tensor {
             Err(poisoned) => return poisoned,
         };
         let ty = self.ty();
-        if matches!(kind, ReduceKind::Sum | ReduceKind::Prod) && ty.dtype == DType::Bool {
-            let message = format!("wants numbers, got {ty}; convert it: `.astype(I32)`");
-            return Tensor::fail_operands(op, message, &[("operand", self)], at);
-        }
         let shape = kept(&ty.shape, &resolved);
-        let reduced = Tensor::apply(Reduce { kind, axes: resolved }, &[self], at);
+        let counted = match kind {
+            ReduceKind::Sum | ReduceKind::Prod if ty.dtype == DType::Bool => {
+                &self.convert(DType::I32, at)
+            }
+            _ => self,
+        };
+        let reduced = Tensor::apply(Reduce { kind, axes: resolved }, &[counted], at);
         if axes.keepdims { reduced.reshaped(shape, at) } else { reduced }
     }
 
-    /// Sum along axes; an empty one sums to 0. Half types accumulate in `f32`.
+    /// Sum along axes; an empty one sums to 0. Half types accumulate in `f32`; `bool` is
+    /// counted in `i32`.
     #[track_caller]
     pub fn sum(&self, axes: impl Into<Axes>) -> Tensor {
         self.reduce("sum", ReduceKind::Sum, axes.into(), At::caller())
     }
 
-    /// Product along axes; an empty one gives 1. Half types accumulate in `f32`.
+    /// Product along axes; an empty one gives 1. Half types accumulate in `f32`; of `bool`
+    /// it is in `i32`.
     #[track_caller]
     pub fn prod(&self, axes: impl Into<Axes>) -> Tensor {
         self.reduce("prod", ReduceKind::Prod, axes.into(), At::caller())
@@ -257,6 +261,105 @@ impl Tensor {
     #[track_caller]
     pub fn std(&self, axes: impl Into<Axes>) -> Tensor {
         self.var_of("std", axes.into(), At::caller()).sqrt()
+    }
+
+    /// How many elements along axes are not zero, as `i32`. NaN is not zero.
+    #[track_caller]
+    pub fn count_nonzero(&self, axes: impl Into<Axes>) -> Tensor {
+        let at = At::caller();
+        self.convert(DType::Bool, at).reduce("count_nonzero", ReduceKind::Sum, axes.into(), at)
+    }
+
+    /// The greatest element along axes less the least, none of which may be empty.
+    #[track_caller]
+    pub fn ptp(&self, axes: impl Into<Axes>) -> Tensor {
+        let (at, axes) = (At::caller(), axes.into());
+        let greatest = self.extreme("ptp", ReduceKind::Max, axes.clone(), at);
+        let least = self.extreme("ptp", ReduceKind::Min, axes, at);
+        greatest.binary(kiln_ir::op::Binary::Sub, &least, at)
+    }
+
+    /// The tensor with `x` for every NaN, and whether each was a number.
+    fn without_nan(&self, op: &str, x: f64, at: At) -> Result<(Tensor, Tensor), Tensor> {
+        self.floating(op, at)?;
+        let number = Tensor::apply(kiln_ir::op::Compare::Eq, &[self, self], at);
+        Ok((number.select(self, self.like(x, at)), number))
+    }
+
+    /// Sum along axes of all that is not NaN.
+    ///
+    /// ```
+    /// use kiln::prelude::*;
+    ///
+    /// let x = Tensor::from([1.0f32, f32::NAN, 3.0]);
+    /// assert_eq!(x.nansum(..).item::<f32>()?, 4.0);
+    /// assert_eq!(x.nanmean(..).item::<f32>()?, 2.0);
+    /// assert_eq!(x.nanmax(..).item::<f32>()?, 3.0);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn nansum(&self, axes: impl Into<Axes>) -> Tensor {
+        let at = At::caller();
+        match self.without_nan("nansum", 0.0, at) {
+            Ok((numbers, _)) => numbers.reduce("nansum", ReduceKind::Sum, axes.into(), at),
+            Err(poisoned) => poisoned,
+        }
+    }
+
+    /// Product along axes of all that is not NaN.
+    #[track_caller]
+    pub fn nanprod(&self, axes: impl Into<Axes>) -> Tensor {
+        let at = At::caller();
+        match self.without_nan("nanprod", 1.0, at) {
+            Ok((numbers, _)) => numbers.reduce("nanprod", ReduceKind::Prod, axes.into(), at),
+            Err(poisoned) => poisoned,
+        }
+    }
+
+    /// Mean along axes of all that is not NaN; of nothing else it is NaN.
+    #[track_caller]
+    pub fn nanmean(&self, axes: impl Into<Axes>) -> Tensor {
+        let (at, axes) = (At::caller(), axes.into());
+        let (numbers, number) = match self.without_nan("nanmean", 0.0, at) {
+            Ok(both) => both,
+            Err(poisoned) => return poisoned,
+        };
+        let wide = numbers.convert(numbers.dtype().accumulator(), at);
+        let sum = wide.reduce("nanmean", ReduceKind::Sum, axes.clone(), at);
+        let count = number.reduce("nanmean", ReduceKind::Sum, axes, at);
+        let mean = sum.binary(kiln_ir::op::Binary::Div, count.astype_like(&sum, at), at);
+        mean.convert(numbers.dtype(), at)
+    }
+
+    /// The greatest number along axes, none of which may be empty; NaN among nothing else.
+    #[track_caller]
+    pub fn nanmax(&self, axes: impl Into<Axes>) -> Tensor {
+        self.nan_extreme("nanmax", ReduceKind::Max, axes.into(), At::caller())
+    }
+
+    /// The least number along axes, none of which may be empty; NaN among nothing else.
+    #[track_caller]
+    pub fn nanmin(&self, axes: impl Into<Axes>) -> Tensor {
+        self.nan_extreme("nanmin", ReduceKind::Min, axes.into(), At::caller())
+    }
+
+    fn nan_extreme(&self, op: &str, kind: ReduceKind, axes: Axes, at: At) -> Tensor {
+        let least = if kind == ReduceKind::Max { f64::NEG_INFINITY } else { f64::INFINITY };
+        let (numbers, number) = match self.without_nan(op, least, at) {
+            Ok(both) => both,
+            Err(poisoned) => return poisoned,
+        };
+        let found = numbers.extreme(op, kind, axes.clone(), at);
+        let any = number.reduce(op, ReduceKind::Or, axes, at);
+        any.select(&found, found.like(f64::NAN, at))
+    }
+
+    /// The tensor in another's element type.
+    fn astype_like(&self, other: &Tensor, at: At) -> Tensor {
+        match other.try_ty() {
+            Ok(ty) => self.convert(ty.dtype, at),
+            Err(error) => Tensor::poisoned(error),
+        }
     }
 
     /// Index of the greatest element along an axis, as `i32`: the first of equals,

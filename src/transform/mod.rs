@@ -14,15 +14,18 @@
 //! | `reverse` | [`grad`], [`value_and_grad`], [`vjp`] |
 //! | `forward` | [`jvp`], [`linearize`] |
 //! | `batch` | [`vmap`], [`vmap_axes`] |
+//! | `fold` | [`reduce`], [`reduce_window`]: reductions by a closure |
 //! | `jacobian` | [`jacfwd`], [`jacrev`], [`hessian`] |
 
 mod batch;
+mod fold;
 mod forward;
 mod function;
 mod jacobian;
 mod reverse;
 
 pub use batch::{vmap, vmap_axes};
+pub use fold::{reduce, reduce_window};
 pub use forward::{Pushforward, jvp, linearize};
 pub use jacobian::{hessian, jacfwd, jacrev};
 pub use reverse::{Loss, Pullback, grad, value_and_grad, vjp};

@@ -1,9 +1,9 @@
 //! Reductions, contractions, slices at run-time starts, constants.
 
 use kiln_ir::op::{
-    ArgKind, ArgReduce, Binary, Broadcast, Constant, DotDims, DotGeneral, DynamicSlice,
-    DynamicUpdateSlice, Reduce, ReduceKind, Scatter, ScatterDims, ScatterKind, ScatterMode, Slice,
-    Transpose, Unary,
+    ArgKind, ArgReduce, Binary, Broadcast, Constant, Cumulative, CumulativeKind, DotDims,
+    DotGeneral, DynamicSlice, DynamicUpdateSlice, Reduce, ReduceKind, ReduceWindow, Reverse,
+    Scatter, ScatterDims, ScatterKind, ScatterMode, Slice, Transpose, Unary, Window, WindowCombine,
 };
 use kiln_ir::{DType, Literal, Scalar, Shape, Type};
 
@@ -33,6 +33,37 @@ pub(crate) fn reductions(fired: &mut Fired) {
             for axis in 0..3 {
                 let arg = ArgReduce { kind, axis, dtype: DType::I32 };
                 fired.program(&x, |g, p| g.add1(arg.clone(), p, None).ok());
+            }
+        }
+    }
+}
+
+pub(crate) fn folds(fired: &mut Fired) {
+    for dtype in [DType::I8, DType::F16, DType::F32, DType::Bool] {
+        let values = constants(dtype);
+        let ty = Type::new(dtype, [3, 1, 4]);
+        let x = [Literal::from_fn(ty, |i| values[i * 5 % values.len()])];
+        for kind in CumulativeKind::ALL {
+            for axis in 0..3 {
+                for reverse in [false, true] {
+                    let op = Cumulative { kind, axis, reverse };
+                    fired.program(&x, |g, p| g.add1(op.clone(), p, None).ok());
+                    for axes in [vec![axis], vec![0], vec![0, axis]] {
+                        fired.program(&x, |g, p| {
+                            let reverse = Reverse { axes };
+                            let y = g.add1(reverse.clone(), p, None).ok()?;
+                            let y = g.add1(op.clone(), &[y], None).ok()?;
+                            g.add1(reverse, &[y], None).ok()
+                        });
+                    }
+                }
+            }
+        }
+        for kind in ReduceKind::ALL {
+            for size in [vec![1, 1, 1], vec![1, 1, 2]] {
+                let combine = WindowCombine::Kind(kind);
+                let window = Window::new(size, vec![1; 3]);
+                fired.program(&x, |g, p| g.add1(ReduceWindow { combine, window }, p, None).ok());
             }
         }
     }

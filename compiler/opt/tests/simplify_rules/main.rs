@@ -27,6 +27,7 @@ fn every_rule_fires_and_is_exact() {
     movement::movements(&mut fired);
     movement::joins(&mut fired);
     loops::reductions(&mut fired);
+    loops::folds(&mut fired);
     loops::contractions(&mut fired);
     loops::run_time_slices(&mut fired);
     loops::scatters(&mut fired);

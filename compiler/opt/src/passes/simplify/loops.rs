@@ -1,6 +1,9 @@
 //! Rules for reductions, contractions, and slices whose start is known at run time.
 
-use kiln_ir::op::{DotDims, DotGeneral, Reduce, ReduceKind, Reshape};
+use kiln_ir::op::{
+    Cumulative, CumulativeKind, DotDims, DotGeneral, Reduce, ReduceKind, Reshape, Window,
+    WindowCombine,
+};
 use kiln_ir::{Op, Scalar, Value};
 
 use super::{Rule, Site, Term, full, new};
@@ -8,6 +11,10 @@ use kiln_ir::op::Slice;
 
 pub(super) const REDUCE: &[Rule] =
     &[("reduce.none", reduce_none), ("reduce.units", reduce_units), ("reduce.twice", reduce_twice)];
+
+pub(super) const CUMULATIVE: &[Rule] = &[("cumulative.unit", cumulative_unit)];
+
+pub(super) const WINDOW: &[Rule] = &[("window.identity", window_identity)];
 
 pub(super) const ARG_REDUCE: &[Rule] = &[("arg_reduce.unit", arg_reduce_unit)];
 
@@ -58,6 +65,39 @@ fn reduce_twice(site: &Site) -> Option<Term> {
     axes.extend(&inner.axes);
     axes.sort_unstable();
     Some(new(Reduce { kind: outer.kind, axes }, [maker.operands[0]]))
+}
+
+/// Along an axis of extent 1 every result is its element, but for a float sum: 0 + −0 is
+/// 0. (The logarithm of an exponential is not the exponent, to the bit.)
+fn cumulative_unit(site: &Site) -> Option<Term> {
+    let Op::Cumulative(c) = site.op() else { return None };
+    let sum = c.kind == CumulativeKind::Sum && site.dtype().is_float();
+    let exact = !sum && c.kind != CumulativeKind::LogSumExp;
+    (exact && site.shape()[c.axis] == 1).then(|| site.operands[0].into())
+}
+
+/// Windows of one element at every place are the array, but for a float sum: 0 + −0 is 0.
+fn window_identity(site: &Site) -> Option<Term> {
+    let Op::ReduceWindow(w) = site.op() else { return None };
+    let WindowCombine::Kind(kind) = w.combine else { return None };
+    let rank = site.shape().rank();
+    let plain = w.window == Window::new(vec![1; rank], vec![1; rank]);
+    let sum = kind == ReduceKind::Sum && site.dtype().is_float();
+    (plain && !sum).then(|| site.operands[0].into())
+}
+
+/// A running result between two reversals of its axis runs the other way.
+///
+/// Declines when the reversals are of more axes: those would stay.
+pub(super) fn reverse_of_cumulative(site: &Site) -> Option<Term> {
+    let Op::Reverse(outer) = site.op() else { return None };
+    let maker = site.maker(0);
+    let Op::Cumulative(c) = maker.op() else { return None };
+    let inner = maker.maker(0);
+    let Op::Reverse(reverse) = inner.op() else { return None };
+    let alone = outer.axes == [c.axis] && reverse.axes == [c.axis];
+    let turned = Cumulative { reverse: !c.reverse, ..c.clone() };
+    alone.then(|| new(turned, [inner.operands[0]]))
 }
 
 /// Among one element the extreme one is the first.

@@ -167,18 +167,14 @@ fn rules(op: &Op) -> [&'static [Rule]; 3] {
         Op::Concatenate(_) => views::CONCATENATE,
         Op::Reduce(_) => loops::REDUCE,
         Op::ArgReduce(_) => loops::ARG_REDUCE,
+        Op::Cumulative(_) => loops::CUMULATIVE,
+        Op::ReduceWindow(_) => loops::WINDOW,
         Op::DotGeneral(_) => loops::DOT_GENERAL,
         Op::DynamicSlice(_) => loops::DYNAMIC_SLICE,
         Op::DynamicUpdateSlice(_) => loops::DYNAMIC_UPDATE_SLICE,
         Op::Scatter(_) => loops::SCATTER,
         Op::Constant(_) => fold::CONSTANT,
-        Op::Parameter(_)
-        | Op::Iota(_)
-        | Op::Gather(_)
-        | Op::ReduceBy(_)
-        | Op::ReduceWindow(_)
-        | Op::Cumulative(_)
-        | Op::Call(_) => &[],
+        Op::Parameter(_) | Op::Iota(_) | Op::Gather(_) | Op::ReduceBy(_) | Op::Call(_) => &[],
     };
     let any: &'static [Rule] = match op {
         Op::Parameter(_) | Op::Constant(_) | Op::Call(_) => &[],
@@ -209,6 +205,8 @@ pub fn rule_names() -> impl Iterator<Item = &'static str> {
         views::CONCATENATE,
         loops::REDUCE,
         loops::ARG_REDUCE,
+        loops::CUMULATIVE,
+        loops::WINDOW,
         loops::DOT_GENERAL,
         loops::DYNAMIC_SLICE,
         loops::DYNAMIC_UPDATE_SLICE,

@@ -25,8 +25,12 @@ pub(super) const TRANSPOSE: &[Rule] = &[
     SPLAT,
 ];
 
-pub(super) const REVERSE: &[Rule] =
-    &[("reverse.none", reverse_none), ("reverse.twice", reverse_twice), SPLAT];
+pub(super) const REVERSE: &[Rule] = &[
+    ("reverse.none", reverse_none),
+    ("reverse.twice", reverse_twice),
+    ("reverse.cumulative", super::loops::reverse_of_cumulative),
+    SPLAT,
+];
 
 pub(super) const SLICE: &[Rule] = &[
     ("slice.full", unchanged),
