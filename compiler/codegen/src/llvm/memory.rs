@@ -23,6 +23,11 @@ use super::build::{Value, lanes, with_lanes};
 use super::expr::{Emitter, Place, Values};
 use crate::kernel::{Axis, ExprId, Index, Scatter, Store, Term};
 
+/// How near prefetching brings a line, as LLVM counts: into the first cache, or only into
+/// the second, which does not use up what the first has to wait for memory with.
+const FIRST: i64 = 3;
+const SECOND: i64 = 2;
+
 /// Where the elements of the lanes are.
 enum Address<'c> {
     /// All lanes at one element.
@@ -272,7 +277,7 @@ impl<'c> Emitter<'_, 'c> {
     fn prefetch(&self, argument: u32, ptr: Value<'c>, place: &Place<'c>) {
         let bytes = self.ahead[argument as usize];
         if place.ahead && bytes > 0 && self.is_line(argument, place) {
-            self.prefetch_at(ptr, bytes as i64);
+            self.prefetch_at(ptr, bytes as i64, FIRST);
         }
     }
 
@@ -282,12 +287,12 @@ impl<'c> Emitter<'_, 'c> {
         self.arguments[argument as usize].dtype.size() as u32 * place.lanes.width >= 64
     }
 
-    /// Asks for the line `bytes` behind an address.
-    fn prefetch_at(&self, ptr: Value<'c>, bytes: i64) {
+    /// Asks for the line `bytes` behind an address, to have it in a level of caches.
+    fn prefetch_at(&self, ptr: Value<'c>, bytes: i64, level: i64) {
         let b = self.build;
         let ptr = b.gep(b.int_ty(8).into(), ptr, b.i64(bytes));
-        // For reading, into all levels, data.
-        let args = [ptr, b.i32(0), b.i32(3), b.i32(1)];
+        // For reading, how near, data.
+        let args = [ptr, b.i32(0), b.i32(level), b.i32(1)];
         b.intrinsic_void("llvm.prefetch", &[b.ptr_ty()], &args);
     }
 
@@ -308,7 +313,7 @@ impl<'c> Emitter<'_, 'c> {
             return;
         }
         if let Address::Ascending(ptr) = self.address(argument, index, place, values) {
-            self.prefetch_at(ptr, step * size * steps as i64);
+            self.prefetch_at(ptr, step * size * steps as i64, SECOND);
         }
     }
 
