@@ -23,13 +23,13 @@ type Case = (&'static str, usize, fn(usize) -> Program);
 
 const PROGRAMS: [Case; 9] = [
     ("chain", 1_000, chain),
-    ("pairs", 100, pairs),
-    ("doubling", 100, doubling),
+    ("pairs", 1_000, pairs),
+    ("doubling", 1_000, doubling),
     ("join_inputs", 100, join_inputs),
     ("join_computed", 100, join_computed),
     ("join_rows_of_one", 100, join_rows_of_one),
     ("join_unlike", 100, join_unlike),
-    ("parameters", 200, parameters),
+    ("parameters", 1_000, parameters),
     ("layers", 50, layers),
 ];
 

@@ -77,6 +77,8 @@ struct Node {
     types: SmallVec<[Type; 1]>,
     /// Creation number: the tie-break of [`Graph::order`].
     sequence: u64,
+    /// Its position among the parameters, if it is one.
+    parameter: Option<u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -103,6 +105,9 @@ pub struct Graph {
     parameters: Vec<(NodeId, ParameterInfo)>,
     outputs: Vec<Value>,
     output_names: Vec<String>,
+    /// By node: how many outputs are results of it. Most nodes are none, and there may be
+    /// thousands of outputs to look through.
+    returned: Vec<u32>,
     sources: Vec<Option<Source>>,
     next: u64,
 }
@@ -116,6 +121,7 @@ impl Graph {
             parameters: Vec::new(),
             outputs: Vec::new(),
             output_names: Vec::new(),
+            returned: Vec::new(),
             sources: Vec::new(),
             next: 0,
         }
@@ -135,12 +141,9 @@ impl Graph {
 
     /// Appends a parameter.
     pub fn add_parameter(&mut self, ty: Type, info: ParameterInfo) -> Value {
-        let node = self.insert(
-            Op::Parameter(Parameter { ty: ty.clone() }),
-            SmallVec::from_elem(ty, 1),
-            &[],
-            None,
-        );
+        let op = Op::Parameter(Parameter { ty: ty.clone() });
+        let position = Some(self.parameters.len() as u32);
+        let node = self.insert(op, SmallVec::from_elem(ty, 1), &[], None, position);
         self.parameters.push((node, info));
         Value { node, result: 0 }
     }
@@ -160,7 +163,7 @@ impl Graph {
             let types: SmallVec<[&Type; 3]> = operands.iter().map(|&v| self.ty(v)).collect();
             op.infer(&types)?
         };
-        Ok(self.insert(op, results, operands, source))
+        Ok(self.insert(op, results, operands, source, None))
     }
 
     /// Like [`Graph::add`] for an op with one result, which it returns.
@@ -182,16 +185,18 @@ impl Graph {
         types: SmallVec<[Type; 1]>,
         operands: &[Value],
         source: Option<Source>,
+        parameter: Option<u32>,
     ) -> NodeId {
         let sequence = self.next;
         self.next += 1;
-        let raw = self.dag.add_node(Arc::new(Node { op, types, sequence }));
+        let raw = self.dag.add_node(Arc::new(Node { op, types, sequence, parameter }));
         let node = NodeId(raw.index() as u32);
         for (i, v) in operands.iter().enumerate() {
             self.dag.add_edge(v.node.raw(), raw, Edge { result: v.result, operand: i as u32 });
         }
         if self.sources.len() <= node.index() {
             self.sources.resize(node.index() + 1, None);
+            self.returned.resize(node.index() + 1, 0);
         }
         self.sources[node.index()] = source;
         node
@@ -200,6 +205,7 @@ impl Graph {
     /// Appends an output. The name is a leaf path for messages; it may be empty.
     pub fn add_output(&mut self, value: Value, name: impl Into<String>) {
         self.outputs.push(value);
+        self.returned[value.node.index()] += 1;
         self.output_names.push(name.into());
     }
 
@@ -222,9 +228,7 @@ impl Graph {
 
     /// The position of `node` among the parameters, if it is one.
     pub fn parameter_index(&self, node: NodeId) -> Option<usize> {
-        matches!(self.op(node), Op::Parameter(_))
-            .then(|| self.parameters.iter().position(|&(n, _)| n == node))
-            .flatten()
+        self.dag[node.raw()].parameter.map(|i| i as usize)
     }
 
     /// The outputs in order.
@@ -259,16 +263,19 @@ impl Graph {
 
     /// The operands of a node, in order.
     pub fn operands(&self, node: NodeId) -> Operands {
-        let mut edges: SmallVec<[(u32, Value); 3]> = self
-            .dag
-            .edges_directed(node.raw(), Direction::Incoming)
+        let edges = self.dag.edges_directed(node.raw(), Direction::Incoming);
+        let mut edges: SmallVec<[(u32, Value); 3]> = edges
             .map(|e| {
                 let value =
                     Value { node: NodeId(e.source().index() as u32), result: e.weight().result };
                 (e.weight().operand, value)
             })
             .collect();
-        edges.sort_unstable_by_key(|&(operand, _)| operand);
+        // Edges are listed the latest first: this is their order unless one was replaced.
+        edges.reverse();
+        if !edges.is_sorted_by_key(|&(operand, _)| operand) {
+            edges.sort_unstable_by_key(|&(operand, _)| operand);
+        }
         edges.into_iter().map(|(_, v)| v).collect()
     }
 
@@ -291,10 +298,9 @@ impl Graph {
                 (Value { node, result: e.weight().result }, at)
             })
             .collect();
-        for (i, &v) in self.outputs.iter().enumerate() {
-            if v.node == node {
-                uses.push((v, Use::Output(i as u32)));
-            }
+        if self.returned[node.index()] > 0 {
+            let outputs = self.outputs.iter().enumerate().filter(|(_, v)| v.node == node);
+            uses.extend(outputs.map(|(i, &v)| (v, Use::Output(i as u32))));
         }
         uses.sort_unstable();
         uses
@@ -400,9 +406,11 @@ impl Graph {
             self.dag.remove_edge(id);
             self.dag.add_edge(new.node.raw(), target, Edge { result: new.result, operand });
         }
-        for v in &mut self.outputs {
-            if *v == old {
+        if self.returned[old.node.index()] > 0 {
+            for v in self.outputs.iter_mut().filter(|v| **v == old) {
                 *v = new;
+                self.returned[old.node.index()] -= 1;
+                self.returned[new.node.index()] += 1;
             }
         }
     }
@@ -430,7 +438,9 @@ impl Graph {
 
     /// Makes output `i` return `new`, which may have another type.
     pub fn set_output(&mut self, i: usize, new: Value) {
-        self.outputs[i] = new;
+        let old = std::mem::replace(&mut self.outputs[i], new);
+        self.returned[old.node.index()] -= 1;
+        self.returned[new.node.index()] += 1;
     }
 
     /// Removes every node for which `keep` is false. Parameters always stay.
@@ -449,7 +459,7 @@ impl Graph {
         let is_dead: hashbrown::HashSet<NodeIndex> = dead.iter().copied().collect();
         for &raw in &dead {
             let node = NodeId(raw.index() as u32);
-            assert!(self.outputs.iter().all(|v| v.node != node), "output of a removed node");
+            assert_eq!(self.returned[node.index()], 0, "output of a removed node");
             assert!(
                 self.dag.neighbors_directed(raw, Direction::Outgoing).all(|r| is_dead.contains(&r)),
                 "operand of a kept node removed"

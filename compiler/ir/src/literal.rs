@@ -275,8 +275,21 @@ impl Literal {
     }
 
     /// An array whose elements are all `value`.
+    ///
+    /// # Panics
+    /// If the value is of another element type.
     pub fn splat(ty: Type, value: Scalar) -> Literal {
-        Literal::from_fn(ty, |_| value)
+        assert_eq!(value.dtype(), ty.dtype, "element type of a literal");
+        let bytes = value.bits().to_le_bytes()[..ty.dtype.size()].repeat(ty.elements());
+        Literal { ty, bytes: bytes.into() }
+    }
+
+    /// The one distinct element, if there is just one.
+    pub fn uniform(&self) -> Option<Scalar> {
+        let size = self.ty.dtype.size();
+        // Each element equals the next: one comparison of the bytes with themselves.
+        let rest = self.bytes.get(size..)?;
+        (*rest == self.bytes[..rest.len()]).then(|| self.get(0))
     }
 
     /// The type.

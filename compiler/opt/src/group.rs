@@ -134,9 +134,8 @@ impl Group {
 pub fn splat(graph: &Graph, value: Value) -> Option<Scalar> {
     let Op::Constant(constant) = graph.op(value.node) else { return None };
     let literal = &constant.value;
-    let size = literal.ty().dtype.size();
-    let Some((first, rest)) = literal.bytes().split_at_checked(size) else {
-        return Some(Scalar::zero(literal.ty().dtype));
-    };
-    rest.chunks_exact(size).all(|element| element == first).then(|| literal.get(0))
+    match literal.ty().elements() {
+        0 => Some(Scalar::zero(literal.ty().dtype)),
+        _ => literal.uniform(),
+    }
 }
