@@ -38,12 +38,14 @@
 //! | [`cache`] | the compile cache |
 //! | `compile` | the one place where the front end meets the compiler |
 //! | `device` | devices, transfers, memory |
+//! | [`random`] | random bits |
 //! | [`io`] | `.npy` and safetensors files |
 
 #![forbid(unsafe_code)]
 
 extern crate self as kiln;
 
+mod barrier;
 pub mod cache;
 mod compile;
 mod config;
@@ -53,10 +55,12 @@ mod jit;
 mod lazy;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+pub mod random;
 mod tensor;
 mod transform;
 pub mod tree;
 
+pub use barrier::optimization_barrier;
 pub use compile::{Stage, Work};
 pub use device::{Device, block_until_ready, device_get, device_put, memory_stats, transfers};
 pub use jit::{Jit, Lowered, Output, Program, Traceable, jit, named as __named_jit};
@@ -67,8 +71,8 @@ pub use kiln_macros::Tree;
 pub use kiln_runtime::{Count, PoolStats, RunStats, TransferStats};
 pub use kiln_trace::{DeviceErrorKind, Error, ErrorKind, named_scope};
 pub use tensor::{
-    Axes, HostArray, HostElement, Index, IndexMode, IndexUpdate, IntoShape, Operand, Padding,
-    Tensor, TensorIndex, Window, keepdims,
+    Axes, Contracted, HostArray, HostElement, Index, IndexMode, IndexUpdate, IntoShape, Operand,
+    Padding, Tensor, TensorIndex, Window, keepdims,
 };
 pub use transform::{
     Loss, Pullback, Pushforward, grad, hessian, jacfwd, jacrev, jvp, linearize, reduce,

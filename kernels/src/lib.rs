@@ -10,8 +10,11 @@
 //! | `fmod`, `fmodf` | the exact remainder with the sign of the dividend |
 //! | `fma`, `fmaf` | `x * y + z`, rounded once |
 //! | `memcpy`, `memmove`, `memset` | as in C |
+//! | `kiln_sort_keys`, `kiln_sort_by` | rows in order: [`sort`] |
 //!
-//! Hand-written kernels (sort, FFT, CUDA preludes) will have their place here.
+//! Hand-written kernels (FFT, CUDA preludes) will have their place here.
+
+pub mod sort;
 
 use std::ffi::{CStr, c_void};
 
@@ -42,7 +45,7 @@ unsafe extern "C" {
 }
 
 /// Every name that generated code may call, with the function's address.
-pub fn provided() -> [(&'static CStr, usize); 7] {
+pub fn provided() -> [(&'static CStr, usize); 9] {
     [
         (c"fmod", fmod as extern "C" fn(f64, f64) -> f64 as usize),
         (c"fmodf", fmodf as extern "C" fn(f32, f32) -> f32 as usize),
@@ -51,6 +54,8 @@ pub fn provided() -> [(&'static CStr, usize); 7] {
         (c"memcpy", memcpy as *const () as usize),
         (c"memmove", memmove as *const () as usize),
         (c"memset", memset as *const () as usize),
+        (c"kiln_sort_keys", sort::kiln_sort_keys as *const () as usize),
+        (c"kiln_sort_by", sort::kiln_sort_by as *const () as usize),
     ]
 }
 

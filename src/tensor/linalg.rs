@@ -5,7 +5,29 @@ use kiln_trace::At;
 
 use super::Tensor;
 use super::movement::broadcast_shapes;
-use crate::Shape;
+use super::resolve_axis;
+use crate::{DType, Shape};
+
+/// Which axes [`Tensor::tensordot`] sums over: how many, or which of each side.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Contracted {
+    /// The last so many of the left, with the first of the right.
+    Last(usize),
+    /// These of the left with these of the right, one with one.
+    Pairs(Vec<i64>, Vec<i64>),
+}
+
+impl From<usize> for Contracted {
+    fn from(n: usize) -> Contracted {
+        Contracted::Last(n)
+    }
+}
+
+impl<const N: usize> From<([i64; N], [i64; N])> for Contracted {
+    fn from((lhs, rhs): ([i64; N], [i64; N])) -> Contracted {
+        Contracted::Pairs(lhs.to_vec(), rhs.to_vec())
+    }
+}
 
 impl Tensor {
     /// The matrix product, as `numpy.matmul`: the last two axes are matrices, the
@@ -92,6 +114,114 @@ impl Tensor {
         self.dot_named("dot_general", rhs, dims, At::caller())
     }
 
+    /// [`Tensor::dot_general`] with sums and result of another type, which holds every value
+    /// of the operands': `I8` factors into `I32`, half types into `F32`.
+    ///
+    /// ```
+    /// use kiln::DotDims;
+    /// use kiln::prelude::*;
+    ///
+    /// let x = Tensor::from([[100i8, 100], [1, 2]]);
+    /// let y = x.dot_general_preferred(&x, DotDims::matmul(), I32);
+    /// assert_eq!(y.to_vec::<i32>()?, [10100, 10200, 102, 104]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn dot_general_preferred(
+        &self,
+        rhs: &Tensor,
+        dims: DotDims,
+        preferred_element_type: DType,
+    ) -> Tensor {
+        let at = At::caller();
+        self.dot_into("dot_general_preferred", rhs, dims, Some(preferred_element_type), at)
+    }
+
+    /// The sum of products over several axes, as `numpy.tensordot`: the last `n` of the
+    /// left with the first `n` of the right, or those that are named.
+    ///
+    /// ```
+    /// use kiln::prelude::*;
+    ///
+    /// let x = Tensor::iota([2, 3, 4], 2, F32);
+    /// let y = Tensor::ones([3, 4, 5], F32);
+    /// assert_eq!(x.tensordot(&y, 2).shape(), [2, 5]);
+    /// assert_eq!(x.tensordot(&y, ([2, 1], [1, 0])).to_vec::<f32>()?, [18.0; 10]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn tensordot(&self, rhs: &Tensor, axes: impl Into<Contracted>) -> Tensor {
+        let at = At::caller();
+        let (Ok(l), Ok(r)) = (self.try_ty(), rhs.try_ty()) else {
+            return if self.error().is_some() { self.clone() } else { rhs.clone() };
+        };
+        let (lr, rr) = (l.shape.rank(), r.shape.rank());
+        let axes = axes.into();
+        let resolved = match &axes {
+            Contracted::Last(n) if *n <= lr && *n <= rr => {
+                Some(((lr - n..lr).collect(), (0..*n).collect()))
+            }
+            Contracted::Last(_) => None,
+            Contracted::Pairs(lhs, rhs) if lhs.len() == rhs.len() => {
+                let all = |axes: &[i64], rank| -> Option<Vec<usize>> {
+                    axes.iter().map(|&a| resolve_axis(a, rank)).collect()
+                };
+                all(lhs, lr).zip(all(rhs, rr))
+            }
+            Contracted::Pairs(..) => None,
+        };
+        let Some((lhs_contract, rhs_contract)) = resolved else {
+            let message = format!("{axes:?} are no pairs of axes of lhs {l} and rhs {r}");
+            let operands = [("lhs", self), ("rhs", rhs)];
+            return Tensor::fail_operands("tensordot", message, &operands, at);
+        };
+        let (lhs_batch, rhs_batch) = (vec![], vec![]);
+        let dims = DotDims { lhs_batch, rhs_batch, lhs_contract, rhs_contract };
+        self.dot_named("tensordot", rhs, dims, at)
+    }
+
+    /// The sum of products along the last axes of both, as `numpy.inner`; a scalar scales.
+    #[track_caller]
+    pub fn inner(&self, rhs: &Tensor) -> Tensor {
+        let at = At::caller();
+        let (Ok(l), Ok(r)) = (self.try_ty(), rhs.try_ty()) else {
+            return if self.error().is_some() { self.clone() } else { rhs.clone() };
+        };
+        if l.shape.rank() == 0 || r.shape.rank() == 0 {
+            return self.product("inner", rhs, at);
+        }
+        let dims = DotDims {
+            lhs_batch: vec![],
+            rhs_batch: vec![],
+            lhs_contract: vec![l.shape.rank() - 1],
+            rhs_contract: vec![r.shape.rank() - 1],
+        };
+        self.dot_named("inner", rhs, dims, at)
+    }
+
+    /// The sum of the products of all elements, which are as many on both sides, in
+    /// row-major order: `numpy.vdot`.
+    #[track_caller]
+    pub fn vdot(&self, rhs: &Tensor) -> Tensor {
+        let at = At::caller();
+        let (Ok(l), Ok(r)) = (self.try_ty(), rhs.try_ty()) else {
+            return if self.error().is_some() { self.clone() } else { rhs.clone() };
+        };
+        let operands = [("lhs", self), ("rhs", rhs)];
+        if l.elements() != r.elements() {
+            let message = format!("differ in number of elements: lhs {l}, rhs {r}");
+            return Tensor::fail_operands("vdot", message, &operands, at);
+        }
+        let flat = |x: &Tensor, n: usize| x.reshaped([n].into(), at);
+        let dims = DotDims {
+            lhs_batch: vec![],
+            rhs_batch: vec![],
+            lhs_contract: vec![0],
+            rhs_contract: vec![0],
+        };
+        flat(self, l.elements()).dot_named("vdot", &flat(rhs, r.elements()), dims, at)
+    }
+
     /// The product of each pair of elements of two vectors.
     #[track_caller]
     pub fn outer(&self, rhs: &Tensor) -> Tensor {
@@ -125,6 +255,17 @@ impl Tensor {
     }
 
     fn dot_named(&self, op: &str, rhs: &Tensor, dims: DotDims, at: At) -> Tensor {
+        self.dot_into(op, rhs, dims, None, at)
+    }
+
+    fn dot_into(
+        &self,
+        op: &str,
+        rhs: &Tensor,
+        dims: DotDims,
+        preferred: Option<DType>,
+        at: At,
+    ) -> Tensor {
         let (Ok(l), Ok(r)) = (self.try_ty(), rhs.try_ty()) else {
             return if self.error().is_some() { self.clone() } else { rhs.clone() };
         };
@@ -148,7 +289,7 @@ impl Tensor {
                 }
             }
         }
-        let dtype = l.dtype;
+        let dtype = preferred.unwrap_or(l.dtype);
         Tensor::apply(DotGeneral { dims, dtype }, &[self, rhs], at)
     }
 }

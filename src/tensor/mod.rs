@@ -11,7 +11,7 @@
 //! | `apply` | the one place where an op becomes a graph node or an expression |
 //! | `operand` | operators, and numbers as operands |
 //! | `index`, `at`, `gather` | parts by numbers and ranges; updates of them; index arrays |
-//! | `elementwise`, `movement`, `reduce`, `linalg`, `create`, `nn` | the other methods |
+//! | `elementwise`, `movement`, `reduce`, `linalg`, `sort`, `create`, `nn` | the other methods |
 //! | `host` | conversions from and to host data |
 //! | `display` | printing |
 
@@ -29,6 +29,7 @@ mod movement;
 mod nn;
 mod operand;
 mod reduce;
+mod sort;
 mod window;
 
 use std::sync::{Arc, LazyLock};
@@ -41,6 +42,7 @@ pub(crate) use host::host_data;
 pub use host::{HostArray, HostElement};
 pub use index::{Index, TensorIndex};
 use kiln_trace::Traced;
+pub use linalg::Contracted;
 pub use movement::IntoShape;
 pub use operand::Operand;
 pub use reduce::{Axes, keepdims};

@@ -37,6 +37,11 @@ impl Axes {
         Axes { axes: Some(axes.into_iter().collect()), keepdims: false }
     }
 
+    /// Whether a reduction keeps them with extent 1.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keepdims
+    }
+
     /// How many; `None` for all.
     pub(crate) fn count(&self) -> Option<usize> {
         self.axes.as_ref().map(Vec::len)

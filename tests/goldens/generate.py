@@ -27,6 +27,8 @@ digits as the type has, row-major, in indented lines.
       ...
     case reduce_sum axes=[0] a -> f32[] ulp=0
       ...
+
+Of an op with several results, `result=1` is the attribute of a case about the second.
 """
 
 import argparse
@@ -165,11 +167,11 @@ class Golden:
             self.text += [f"let {self.names[key]} {tensor.type()}", *tensor.lines()]
         return self.names[key]
 
-    def case(self, op, operands, result, ulp=0, **attributes):
+    def case(self, op, operands, tensor, ulp=0, **attributes):
         names = [self.name(x) for x in operands]
         attrs = [f"{k}={str(v).replace(' ', '')}" for k, v in attributes.items()]
-        words = ["case", op, *attrs, *names, "->", result.type(), f"ulp={ulp}"]
-        self.text += [" ".join(words), *result.lines()]
+        words = ["case", op, *attrs, *names, "->", tensor.type(), f"ulp={ulp}"]
+        self.text += [" ".join(words), *tensor.lines()]
 
     def finish(self):
         return "\n".join(self.text) + "\n"
@@ -962,9 +964,103 @@ def contraction():
     return golden
 
 
+def reorder(x, places, axis):
+    return Tensor(x.dtype, np.take_along_axis(x.bits, places, axis))
+
+
+def sort():
+    """numpy sorts NaN last and keeps equal zeros in order, as Kiln does, if asked to be
+    stable; where several keys decide, or the order runs down, it is Python that sorts."""
+    golden = Golden("Sorting, and the greatest elements.")
+    for seed, dtype in enumerate(ALL):
+        random = Random(seed)
+        # Every edge twice, in no order, so that most elements have an equal.
+        words = [int(b) for b in edges(dtype).bits] * 2
+        for i in range(len(words) - 1, 0, -1):
+            j = random.word() % (i + 1)
+            words[i], words[j] = words[j], words[i]
+        special = Tensor(dtype, words)
+        box = Tensor(dtype, random.tensor(dtype, (3, 5, 2)).bits)
+        for x, axis in [(special, 0), (box, 0), (box, 1), (box, 2)]:
+            signed = x.bits.view(x.bits.dtype.str.replace("u", "i"))
+            data = x.floats() if dtype in FLOATS else signed if dtype in SIGNED else x.bits
+            up = np.argsort(data, axis=axis, kind="stable")
+            golden.case("sort", [x], reorder(x, up, axis), axis=axis, keys=1)
+            # The last in ascending order of the row backwards comes first.
+            length = x.bits.shape[axis]
+            down = length - 1 - np.flip(
+                np.argsort(np.flip(data, axis), axis=axis, kind="stable"), axis
+            )
+            golden.case(
+                "sort", [x], reorder(x, down, axis), axis=axis, keys=1, descending=[0]
+            )
+            if axis != x.bits.ndim - 1:
+                continue
+            for k in sorted({0, 1, length // 2, length}):
+                best = down[..., :k]
+                values = np.take_along_axis(x.bits, best, axis)
+                golden.case("top_k", [x], Tensor(dtype, values), k=k)
+                places = Tensor("i32", best.astype(np.uint32))
+                golden.case("top_k", [x], places, k=k, result=1)
+        # By a few distinct first keys, then by the second downwards; the third is carried.
+        n = len(words)
+        first = Tensor.of("u8", [random.word() % 3 for _ in range(n)])
+        carried = Tensor.of("i16", range(n))
+        rank = {w: r for r, w in enumerate(sorted(set(words), key=lambda w: key(dtype, w)))}
+        level = {w: min(r for v, r in rank.items() if key(dtype, v) == key(dtype, w)) for w in rank}
+        places = sorted(range(n), key=lambda i: (int(first.bits[i]), -level[words[i]]))
+        for result, x in enumerate([first, special, carried]):
+            golden.case(
+                "sort", [first, special, carried], reorder(x, np.array(places), 0),
+                axis=0, keys=2, descending=[1], result=result,
+            )  # fmt: skip
+    return golden
+
+
+def key(dtype, bits):
+    """Orders elements as C5 says: zeros are equal, NaNs are equal and last."""
+    x = decode(dtype, bits)
+    return (1, 0) if x != x else (0, x)
+
+
+def threefry2x32(key, counter):
+    """Threefry-2x32 with 20 rounds (Salmon et al., 2011) on Python's integers."""
+    word = 0xFFFFFFFF
+    keys = [*key, key[0] ^ key[1] ^ 0x1BD11BDA]
+    x0, x1 = (counter[0] + keys[0]) & word, (counter[1] + keys[1]) & word
+    for group in range(5):
+        for turn in [(13, 15, 26, 6), (17, 29, 16, 24)][group % 2]:
+            x0 = (x0 + x1) & word
+            x1 = ((x1 << turn | x1 >> (32 - turn)) & word) ^ x0
+        x0 = (x0 + keys[(group + 1) % 3]) & word
+        x1 = (x1 + keys[(group + 2) % 3] + group + 1) & word
+    return x0, x1
+
+
+def random():
+    golden = Golden("Random bits.")
+    # What Random123, the authors' own implementation, ships as known answers.
+    known = [
+        ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+        ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
+        ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+    ]
+    for key, counter, words in known:
+        if threefry2x32(key, counter) != words:
+            sys.exit(f"threefry2x32 of {key}, {counter} is not {words}")
+    numbers = Random(0)
+    inputs = [(*key, *counter) for key, counter, _ in known]
+    inputs += [tuple(numbers.word() for _ in range(4)) for _ in range(20)]
+    operands = [Tensor.of("u32", column) for column in zip(*inputs)]
+    both = list(zip(*[threefry2x32(i[:2], i[2:]) for i in inputs]))
+    for word in (0, 1):
+        golden.case("threefry2x32", operands, Tensor.of("u32", both[word]), word=word)
+    return golden
+
+
 FAMILIES = [
     unary, binary, choose, convert, generate, movement, dynamic, indexed, reduce, fold,
-    contraction,
+    contraction, sort, random,
 ]  # fmt: skip
 
 

@@ -18,9 +18,10 @@ use kiln_ir::op::{ArgKind, Compare, ReduceKind};
 use kiln_ir::{DType, Scalar};
 
 use crate::kernel::expr::{BinaryOp, UnaryOp};
+use crate::kernel::sort::{Key, Ordering, Sorted, Source};
 use crate::kernel::{
-    Axis, Body, Combine, Contraction, Expr, ExprId, Exprs, Index, Kernel, Loops, Reduction, Scan,
-    Scatter, Stage, Term,
+    Argument, Axis, Body, Combine, Contraction, Expr, ExprId, Exprs, Index, Kernel, Loops,
+    Reduction, Scan, Scatter, Sort, Stage, Term,
 };
 
 /// Dense elements of one type.
@@ -77,6 +78,7 @@ pub fn run_shared(kernel: &Kernel, buffers: &mut [Buffer], which: &[usize]) -> V
     match &kernel.body {
         Body::Loops(loops) => run_loops(loops, &mut memory),
         Body::Contraction(contraction) => run_contraction(contraction, &mut memory),
+        Body::Sort(sort) => run_sort(sort, &mut memory),
         Body::Together(parts) => parts.iter().for_each(|part| run_loops(part, &mut memory)),
     }
     let stored = |&at: &usize| memory.written.iter().filter(|(buffer, _)| *buffer == at).count();
@@ -467,6 +469,88 @@ fn run_contraction(c: &Contraction, memory: &mut Memory) {
             memory.store(store.argument, index, values[store.value.0 as usize]);
         }
     });
+}
+
+fn run_sort(sort: &Sort, memory: &mut Memory) {
+    for row in 0..sort.rows() {
+        let at = |extent: u64, i: u64| {
+            ((row / sort.inner * extent + i) * sort.inner + row % sort.inner) as i64
+        };
+        let elements = |operand: &Sorted| match operand.from {
+            Source::Argument(a) => Buffer {
+                dtype: memory.kernel.arguments[a as usize].dtype,
+                elements: (0..sort.length).map(|i| memory.load(a, at(sort.length, i))).collect(),
+            },
+            Source::Position(dtype) => Buffer { dtype, elements: (0..sort.length).collect() },
+        };
+        let mut rows: Vec<Buffer> = sort.operands.iter().map(elements).collect();
+        let places = match &sort.order {
+            Ordering::Keys(keys) => merged(sort.length, |a, b| {
+                let key = |key: &Key| {
+                    let Buffer { dtype, elements } = &rows[key.operand as usize];
+                    let [a, b] = [a, b].map(|i| Scalar::from_bits(*dtype, elements[i]));
+                    let (low, high) = if key.descending { (b, a) } else { (a, b) };
+                    // NaN is above everything else, and equals itself.
+                    match (is_nan(low), is_nan(high)) {
+                        (false, false) => [Compare::Lt, Compare::Gt].map(|c| compare(c, low, high)),
+                        (low, high) => [!low & high, low & !high],
+                    }
+                };
+                let decided = keys.iter().map(key).find(|[less, greater]| *less || *greater);
+                decided.is_some_and(|[less, _]| less)
+            }),
+            Ordering::Function { exprs, before } => {
+                let order = needed(exprs, [*before]);
+                let mut values = vec![0; exprs.len()];
+                let argument = |row: &Buffer| Argument {
+                    dtype: row.dtype,
+                    elements: sort.length,
+                    reads: true,
+                    writes: false,
+                };
+                let arguments = rows.iter().map(argument).collect();
+                let body = Body::Sort(sort.clone());
+                let kernel = Kernel { name: memory.kernel.name.clone(), arguments, body };
+                let which: Vec<usize> = (0..rows.len()).collect();
+                let (buffers, written) = (&mut rows[..], HashSet::new());
+                let scattered = HashMap::new();
+                let row = Memory { kernel: &kernel, buffers, which: &which, written, scattered };
+                merged(sort.length, |a, b| {
+                    let points = vec![a as u64, b as u64];
+                    let place = Place { points, ..Place::default() };
+                    evaluate(exprs, &order, &place, &row, &mut values);
+                    values[before.0 as usize] != 0
+                })
+            }
+        };
+        for (operand, row) in sort.operands.iter().zip(&rows) {
+            let Some(to) = operand.to else { continue };
+            for (i, &place) in (0..sort.take).zip(&places) {
+                memory.store(to, at(sort.take, i), row.elements[place]);
+            }
+        }
+    }
+}
+
+/// The places of a row by the merges that [`Ordering::Function`] defines.
+fn merged(length: u64, mut before: impl FnMut(usize, usize) -> bool) -> Vec<usize> {
+    let mut runs: Vec<Vec<usize>> = (0..length as usize).map(|i| vec![i]).collect();
+    while runs.len() > 1 {
+        let mut longer = Vec::new();
+        let mut pairs = runs.into_iter();
+        while let Some(left) = pairs.next() {
+            let (mut left, mut right) =
+                (left.into_iter().peekable(), pairs.next().into_iter().flatten().peekable());
+            let mut run = Vec::new();
+            while let (Some(&l), Some(&r)) = (left.peek(), right.peek()) {
+                run.extend(if before(r, l) { right.next() } else { left.next() });
+            }
+            run.extend(left.chain(right));
+            longer.push(run);
+        }
+        runs = longer;
+    }
+    runs.pop().unwrap_or_default()
 }
 
 // --- scalars ------------------------------------------------------------

@@ -115,6 +115,7 @@ fn expressions(kernel: &Kernel) -> usize {
         Body::Together(parts) => parts.iter().map(|part| part.exprs.len()).sum(),
         Body::Loops(loops) => loops.exprs.len(),
         Body::Contraction(c) => c.exprs.len(),
+        Body::Sort(_) => 0,
     }
 }
 

@@ -8,9 +8,9 @@
 use hashbrown::HashMap;
 use kiln_codegen::kernel::{Body, Kernel};
 use kiln_codegen::lower::{Lowered, Operand};
-use kiln_ir::{Graph, Literal, Op, Value};
+use kiln_ir::{Form, Graph, Literal, Op, Value};
 use kiln_opt::{Fusion, Group, Kind, share};
-use kiln_plan::{Buffer, BufferId, Origin, Problem, Step};
+use kiln_plan::{Buffer, BufferId, Origin, Problem, Step, StepId};
 
 /// A planning problem and what its parts stand for.
 #[derive(Debug, Default)]
@@ -56,7 +56,8 @@ pub(crate) fn layout(
     lowered: &[Lowered],
     wishes: &[(usize, usize)],
 ) -> Layout {
-    let mut builder = Builder { graph, layout: Layout::default(), buffers: HashMap::new() };
+    let (buffers, barriers) = (HashMap::new(), HashMap::new());
+    let mut builder = Builder { graph, layout: Layout::default(), buffers, barriers };
     builder.layout.problem.wishes = wishes.to_vec();
     for (i, value) in graph.parameters().enumerate() {
         let donated = graph.parameter_info(i).donated;
@@ -76,6 +77,8 @@ struct Builder<'a> {
     graph: &'a Graph,
     layout: Layout,
     buffers: HashMap<Value, BufferId>,
+    /// The barrier that a value comes out of: whoever reads it comes after that step.
+    barriers: HashMap<Value, StepId>,
 }
 
 impl Builder<'_> {
@@ -108,9 +111,7 @@ impl Builder<'_> {
 
     fn group(&mut self, g: usize, group: &Group, lowered: &Lowered) {
         if group.kind == Kind::Alias {
-            let root = group.roots[0];
-            let source = self.buffer(self.graph.operands(root.node)[0]);
-            self.buffers.insert(root, source);
+            self.alias(group);
             return;
         }
         // The base of an update is no argument of its kernel, but must be in memory.
@@ -126,17 +127,23 @@ impl Builder<'_> {
                 self.push(bytes, Origin::Step, Meaning::Temporary { group: g })
             })
             .collect();
+        // Whatever the group reads comes out of barriers that it runs behind.
+        let inputs = group.inputs(self.graph).into_iter();
+        let base = update.map(|_| self.graph.operands(group.roots[0].node)[0]);
+        let mut after: Vec<StepId> =
+            inputs.chain(base).filter_map(|v| self.barriers.get(&v).copied()).collect();
+        after.sort_unstable();
+        after.dedup();
         if lowered.launches.is_empty() {
             let writes: Vec<BufferId> =
                 group.roots.iter().map(|&r| self.add(r, Origin::Step)).collect();
             // An empty box written into a base leaves the base.
             let update = update.map(|base| (base, writes[0]));
-            self.layout.problem.steps.push(Step { writes, update, ..Step::default() });
-            self.layout.launches.push(None);
+            self.step(Step { writes, update, after, ..Step::default() }, None);
             return;
         }
         for (l, launch) in lowered.launches.iter().enumerate() {
-            let mut step = Step::default();
+            let mut step = Step { after: after.clone(), ..Step::default() };
             let mut arguments = Vec::with_capacity(launch.arguments.len());
             let mut values = Vec::with_capacity(launch.arguments.len());
             for (operand, argument) in launch.arguments.iter().zip(&launch.kernel.arguments) {
@@ -164,10 +171,40 @@ impl Builder<'_> {
             } else if lowered.launches.len() == 1 {
                 step.may_share = self.may_share(group, &launch.kernel, &values);
             }
-            self.layout.problem.steps.push(step);
-            let launch = LaunchRef { group: g, launch: l, arguments };
-            self.layout.launches.push(Some(launch));
+            self.step(step, Some(LaunchRef { group: g, launch: l, arguments }));
         }
+    }
+
+    /// A reshape is its operand's buffer; so is each result of a barrier, which is a step
+    /// that moves nothing: it reads all operands, and readers of the results follow it.
+    fn alias(&mut self, group: &Group) {
+        let node = group.roots[0].node;
+        let operands = self.graph.operands(node);
+        let barrier = matches!(self.graph.op(node).lower(), Form::Barrier).then(|| {
+            let mut step = Step::default();
+            for &operand in &operands {
+                let buffer = self.buffer(operand);
+                if !step.reads.contains(&buffer) {
+                    step.reads.push(buffer);
+                }
+                step.after.extend(self.barriers.get(&operand));
+            }
+            self.step(step, None)
+        });
+        for &root in &group.roots {
+            let operand = operands[root.result as usize];
+            let buffer = self.buffer(operand);
+            self.buffers.insert(root, buffer);
+            if let Some(barrier) = barrier.or(self.barriers.get(&operand).copied()) {
+                self.barriers.insert(root, barrier);
+            }
+        }
+    }
+
+    fn step(&mut self, step: Step, launch: Option<LaunchRef>) -> StepId {
+        self.layout.problem.steps.push(step);
+        self.layout.launches.push(launch);
+        StepId(self.layout.problem.steps.len() - 1)
     }
 
     /// The buffer of a root, made by the first launch that writes it.

@@ -228,6 +228,7 @@ impl Report {
                         Kind::Fold { .. } => "fold",
                         Kind::Contraction { .. } => "contraction",
                         Kind::Update { .. } => "update",
+                        Kind::Sort { .. } => "sort",
                         Kind::Together { .. } => "together",
                     };
                     let _ = writeln!(
@@ -356,12 +357,13 @@ impl Report {
                     };
                     let name = match &self.layout.launches[step.0] {
                         Some(l) => self.kernels[self.kernel_of[l.group][l.launch]].name.as_str(),
+                        None if step_data.writes.is_empty() => "barrier",
                         None => "nothing",
                     };
                     format!("{name}: {} -> {}", ids(&step_data.reads), ids(&step_data.writes))
                 }
             };
-            let _ = writeln!(s, "action {i:>4}  {text}");
+            let _ = writeln!(s, "action {i:>4}  {}", text.trim_end());
         }
         s
     }

@@ -46,6 +46,21 @@ pub enum Form {
     Cumulative(CumulativeKind, usize, bool),
     /// Sum of products of operands 0 and 1 over the contracted axes.
     Contraction(DotDims),
+    /// All operands reordered alike along `axis`: one result for each.
+    Sort {
+        /// The axis along which elements move.
+        axis: usize,
+        /// Which of two places comes first; equal ones keep their order.
+        order: Order,
+    },
+    /// Results: the `k` greatest elements of each row of operand 0 along the last axis,
+    /// greatest first, and where they are.
+    TopK {
+        /// How many.
+        k: usize,
+    },
+    /// Result `k` is operand `k`, and nothing is moved across.
+    Barrier,
     /// The outputs of the graph applied to the operands.
     Call(Arc<Graph>),
 }
@@ -56,6 +71,26 @@ impl Form {
     pub fn overwrites(&self) -> bool {
         matches!(self, Form::Update | Form::Scatter(_))
     }
+}
+
+/// The order of the places along a sorted axis.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// By these operands' elements, one after the other until they differ. −0 is +0, and
+    /// NaN is above every number.
+    Keys(Vec<SortKey>),
+    /// By a graph of scalars: for each operand its element at the one place and at the
+    /// other, to whether the one comes before the other.
+    Function(Arc<Graph>),
+}
+
+/// An operand that is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SortKey {
+    /// Which operand.
+    pub operand: usize,
+    /// Whether the greatest comes first.
+    pub descending: bool,
 }
 
 /// A value that follows from its index.
@@ -85,6 +120,11 @@ pub enum ScalarFn {
     Clamp,
     /// Conversion of operand 0 to the type.
     Convert(DType),
+    /// A word of Threefry-2x32: of a key, operands 0 and 1, and a counter, 2 and 3.
+    Threefry2x32 {
+        /// Which: 0 or 1.
+        word: usize,
+    },
 }
 
 /// An index map from the result to the operand (or operands).

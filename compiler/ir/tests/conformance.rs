@@ -117,9 +117,9 @@ fn samples_cover_ranks_and_degenerate_axes() {
         }
         let types: Vec<Type> =
             samples.iter().flat_map(|s| s.operands.iter().cloned().chain(infer(s))).collect();
-        // Counting and joining need an axis, which a scalar has not.
-        for rank in if matches!(row, "Iota" | "Concatenate" | "Cumulative") { 1..=4 } else { 0..=4 }
-        {
+        // Counting, joining, running and sorting need an axis, which a scalar has not.
+        let along = matches!(row, "Iota" | "Concatenate" | "Cumulative" | "Sort" | "TopK");
+        for rank in if along { 1..=4 } else { 0..=4 } {
             assert!(types.iter().any(|ty| ty.shape.rank() == rank), "{row}: rank {rank}");
         }
         for extent in [0, 1] {

@@ -9,14 +9,15 @@
 //! 1. Members are in topological order, and contain no parameter, no constant and
 //!    no call.
 //! 2. An operand of a member is a member, a constant with one distinct element
-//!    (which becomes part of the code), or an *input*: a parameter, a constant with
-//!    more distinct elements, or a root of another group.
+//!    (which becomes part of the code, but not of a sort's), or an *input*: a parameter,
+//!    another constant, or a root of another group.
 //! 3. Groups do not depend on each other in a circle.
 //! 4. A root is made by one group, and is read by another or returned.
 //! 5. What its [`Kind`] says.
 
 use hashbrown::HashSet;
-use kiln_ir::{Graph, NodeId, Op, Scalar, Shape, Value};
+use kiln_ir::form::Order;
+use kiln_ir::{DType, Form, Graph, NodeId, Op, Scalar, Shape, Value};
 
 /// Operands from which on a concatenation is no longer a view that each reader computes
 /// again: it has a kernel, which lowering cuts at the joints.
@@ -50,7 +51,8 @@ pub struct Group {
 /// or a `Reduce` along no axes, which is its operand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// One root that is a `Reshape` of an input: the same bytes, no kernel.
+    /// The same bytes as inputs, no kernel: one root that is a `Reshape` of an input, or
+    /// roots that are results of a `Barrier`, each its operand.
     Alias,
     /// All members are pointwise; all roots have the shape.
     Map {
@@ -93,6 +95,13 @@ pub enum Kind {
         /// The `dynamic_update_slice` or scatter node.
         node: NodeId,
     },
+    /// One sort or `top_k`, which reads its operands from memory. Other members are
+    /// positions: iotas along the sorted axis that it carries along without comparing
+    /// them ([`is_position`]). Roots are its results.
+    Sort {
+        /// The node that sorts.
+        node: NodeId,
+    },
     /// Several groups of kind `Map`, `Rows` or `Fold` run as one launch. They do not depend
     /// on each other.
     Together {
@@ -118,7 +127,10 @@ impl Group {
             let members: HashSet<NodeId> = part.members.iter().copied().collect();
             for &node in &part.members {
                 for value in graph.operands(node) {
-                    let outside = !members.contains(&value.node) && splat(graph, value).is_none();
+                    // A sort has no code that a constant could be part of.
+                    let sort = matches!(part.kind, Kind::Sort { .. });
+                    let outside =
+                        !members.contains(&value.node) && (sort || splat(graph, value).is_none());
                     if outside && seen.insert(value) {
                         inputs.push(value);
                     }
@@ -127,6 +139,23 @@ impl Group {
         }
         inputs
     }
+}
+
+/// Whether operand `k` of the sort `node` holds each element's own position along the
+/// sorted axis, and is no key: `iota` in `sort x, iota`. Such an operand is not read
+/// from memory.
+pub fn is_position(graph: &Graph, node: NodeId, k: usize) -> bool {
+    let Form::Sort { axis, order: Order::Keys(keys) } = graph.op(node).lower() else {
+        return false;
+    };
+    let operand = graph.operands(node)[k];
+    let counts = match graph.op(operand.node) {
+        Op::Iota(iota) => iota.axis == axis,
+        _ => false,
+    };
+    // Narrower types would wrap, and floats would round.
+    let whole = |d: DType| d.is_integer() && d.size() >= 4;
+    counts && whole(graph.ty(operand).dtype) && keys.iter().all(|key| key.operand != k)
 }
 
 /// The one distinct element of a constant, if `value` is one. An empty constant

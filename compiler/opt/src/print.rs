@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use hashbrown::HashMap;
 use kiln_ir::{Graph, Op, Value};
 
 use crate::group::{Fusion, Group, Kind};
@@ -14,26 +15,26 @@ pub fn fused<'a>(graph: &'a Graph, fusion: &'a Fusion) -> impl fmt::Display + 'a
 struct Fused<'a> {
     graph: &'a Graph,
     fusion: &'a Fusion,
-    names: Vec<String>,
+    names: HashMap<Value, String>,
 }
 
 /// Parameters by name, other nodes by number, in the order in which graphs print.
-fn names(graph: &Graph) -> Vec<String> {
-    let mut names = vec![String::new(); graph.bound()];
+fn names(graph: &Graph) -> HashMap<Value, String> {
+    let mut names = HashMap::new();
     for (i, p) in graph.parameters().enumerate() {
         let name = &graph.parameter_info(i).name;
-        names[p.node.index()] = if name.is_empty() { format!("p{i}") } else { name.clone() };
+        names.insert(p, if name.is_empty() { format!("p{i}") } else { name.clone() });
     }
     let nodes = graph.order().into_iter().filter(|&n| !matches!(graph.op(n), Op::Parameter(_)));
-    for (i, node) in nodes.enumerate() {
-        names[node.index()] = i.to_string();
+    for (i, value) in nodes.flat_map(|node| graph.results(node)).enumerate() {
+        names.insert(value, i.to_string());
     }
     names
 }
 
 impl Fused<'_> {
     fn name(&self, value: Value) -> String {
-        format!("%{}", self.names[value.node.index()])
+        format!("%{}", self.names[&value])
     }
 
     fn names(&self, values: &[Value]) -> String {
@@ -42,10 +43,10 @@ impl Fused<'_> {
 
     fn group(&self, f: &mut fmt::Formatter<'_>, group: &Group, indent: &str) -> fmt::Result {
         for &node in &group.members {
-            let value = Value { node, result: 0 };
+            let results: Vec<Value> = self.graph.results(node).collect();
             let operands = self.names(&self.graph.operands(node));
             let op = self.graph.op(node);
-            write!(f, "{indent}{} = {}", self.name(value), op.name())?;
+            write!(f, "{indent}{} = {}", self.names(&results), op.name())?;
             if !operands.is_empty() {
                 write!(f, " {operands}")?;
             }
@@ -53,8 +54,16 @@ impl Fused<'_> {
                 write!(f, "{}{name} = {attr}", if i == 0 { " {" } else { ", " })?;
             }
             let close = if op.attrs().is_empty() { "" } else { "}" };
-            let root = if group.roots.contains(&value) { "  // root" } else { "" };
-            writeln!(f, "{close} : {}{root}", self.graph.ty(value))?;
+            let types: Vec<String> =
+                results.iter().map(|&v| self.graph.ty(v).to_string()).collect();
+            let made: Vec<Value> =
+                results.iter().copied().filter(|v| group.roots.contains(v)).collect();
+            let root = match made.len() {
+                0 => String::new(),
+                n if n == results.len() => "  // root".into(),
+                _ => format!("  // root {}", self.names(&made)),
+            };
+            writeln!(f, "{close} : {}{root}", types.join(", "))?;
         }
         Ok(())
     }
@@ -68,6 +77,7 @@ fn kind(kind: &Kind) -> String {
         Kind::Fold { .. } => "fold".into(),
         Kind::Contraction { .. } => "contraction".into(),
         Kind::Update { .. } => "update".into(),
+        Kind::Sort { .. } => "sort".into(),
         Kind::Together { parts } => format!("together {}", parts.len()),
     }
 }

@@ -5,7 +5,8 @@
 //! bookkeeping (lifetimes, storages, bounds), only the problem and the plan's
 //! actions and places. It checks that
 //!
-//! - every step runs exactly once, after the steps that make what it reads;
+//! - every step runs exactly once, after the steps that make what it reads and those
+//!   that it has to come after;
 //! - when a buffer is read, its place holds that buffer's value, whole;
 //! - a written buffer overlaps one read in the same step only as the step allows;
 //! - an update finds the base's bytes in its place;
@@ -148,6 +149,9 @@ pub fn check(problem: &Problem, plan: &Plan) -> Result<(), Unsound> {
                 };
                 if std::mem::replace(&mut ran[s.0], true) {
                     return fail(format!("step {} runs twice", s.0));
+                }
+                if let Some(earlier) = step.after.iter().find(|earlier| !ran[earlier.0]) {
+                    return fail(format!("step {} runs before step {}", s.0, earlier.0));
                 }
                 for &b in &step.reads {
                     let (r, start, end) = range(b)?;

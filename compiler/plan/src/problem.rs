@@ -50,6 +50,8 @@ pub struct Step {
     /// A pair (base, written): the step overwrites part of `written`, which must
     /// hold the bytes of `base` when it starts. `base` need not be among `reads`.
     pub update: Option<(BufferId, BufferId)>,
+    /// Steps that come before it, whether it reads what they make or not: earlier ones.
+    pub after: Vec<StepId>,
 }
 
 /// Buffers, the steps that make them, and the ones to return.
@@ -101,6 +103,12 @@ impl Problem {
                 if !known(b) || !made[b.0] {
                     return fail(format!("step {s} reads buffer {} before it is made", b.0));
                 }
+            }
+            if let Some(later) = step.after.iter().find(|earlier| earlier.0 >= s) {
+                return fail(format!(
+                    "step {s} comes after step {}, which is not earlier",
+                    later.0
+                ));
             }
             for &b in &step.writes {
                 if !known(b) || made[b.0] {

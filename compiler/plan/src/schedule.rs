@@ -31,14 +31,16 @@ pub(crate) fn candidates(problem: &Problem) -> Vec<(&'static str, Vec<StepId>)> 
     all
 }
 
-/// For each step, the steps it needs, each once, in operand order.
+/// For each step, the steps it needs, each once: in operand order, then those that it
+/// comes after for other reasons.
 fn needs(problem: &Problem) -> Vec<Vec<StepId>> {
     let makers = problem.makers();
     problem
         .steps
         .iter()
         .map(|step| {
-            let mut needed: Vec<StepId> = step.needs().filter_map(|b| makers[b.0]).collect();
+            let made = step.needs().filter_map(|b| makers[b.0]);
+            let mut needed: Vec<StepId> = made.chain(step.after.iter().copied()).collect();
             let mut seen = Vec::new();
             needed.retain(|s| {
                 !seen.contains(s) && {

@@ -174,6 +174,44 @@ fn order_beats_packing() {
     assert_eq!(p.arena, p.lower_bound);
 }
 
+/// A barrier: a step that reads two values and moves nothing. A reader of the one, which
+/// frees memory before the other is made, has to wait.
+#[test]
+fn whoever_reads_behind_a_barrier_comes_after_it() {
+    let problem = |barrier: bool| {
+        let mut b = Builder::default();
+        let x = b.parameter(64, false);
+        let large = b.opaque(&[x], 1 << 20);
+        let other = b.opaque(&[x], 1 << 20);
+        if barrier {
+            b.0.steps.push(Step { reads: vec![large, other], ..Step::default() });
+        }
+        let sum = b.opaque(&[large], 64);
+        let last = b.opaque(&[other], 64);
+        if barrier {
+            b.0.steps[3].after = vec![StepId(2)];
+            b.0.steps[4].after = vec![StepId(2)];
+        }
+        b.plan(&[sum, last])
+    };
+    let order = |plan: &Plan| -> Vec<usize> { plan.actions.iter().filter_map(step).collect() };
+    assert_eq!(order(&problem(false).1), [0, 2, 1, 3]);
+    let (problem, mut plan) = problem(true);
+    assert_eq!(order(&plan), [0, 1, 2, 3, 4]);
+    plan.actions.swap(2, 3);
+    let message = check(&problem, &plan).unwrap_err().to_string();
+    assert!(message.contains("step 3 runs before step 2"), "{message}");
+    let itself = Step { after: vec![StepId(0)], ..Step::default() };
+    assert!(kiln_plan::plan(&Problem { steps: vec![itself], ..Problem::default() }).is_err());
+}
+
+fn step(action: &Action) -> Option<usize> {
+    match action {
+        Action::Run(s) => Some(s.0),
+        Action::Copy { .. } => None,
+    }
+}
+
 #[test]
 fn malformed_problems_are_errors() {
     let mut b = Builder::default();

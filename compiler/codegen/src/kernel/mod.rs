@@ -21,6 +21,7 @@ pub mod expr;
 pub mod index;
 mod print;
 mod share;
+pub mod sort;
 mod structure;
 mod table;
 mod traffic;
@@ -31,6 +32,7 @@ use kiln_ir::op::{ArgKind, ReduceKind};
 
 pub use expr::{BinaryOp, Expr, ExprId, Exprs};
 pub use index::{Axis, Index, Term};
+pub use sort::Sort;
 pub use structure::Structure;
 pub use table::Table;
 pub use traffic::traffic;
@@ -69,6 +71,8 @@ pub enum Body {
     Loops(Loops),
     /// Sums of products with computed operands and a computed result.
     Contraction(Contraction),
+    /// Rows in order.
+    Sort(Sort),
     /// Loops that do not depend on each other, run as one launch. They share the
     /// kernel's arguments; the units of work of the launch are those of part 0, then
     /// those of part 1, and so on. There are at least two.

@@ -18,6 +18,7 @@ use kiln_ir::op::{ArgKind, Compare};
 use kiln_ir::{DType, Scalar};
 
 use super::expr::{BinaryOp, UnaryOp};
+use super::sort::{Ordering, Sort, Source};
 use super::{
     Body, Carry, Combine, Contraction, Expr, ExprId, Exprs, Kernel, Lanes, Loops, Reduction, Scan,
     Stage, Store, Table,
@@ -42,6 +43,7 @@ impl fmt::Display for Kernel {
         match &self.body {
             Body::Loops(loops) => loops_text(f, loops, "  "),
             Body::Contraction(contraction) => contraction_text(f, contraction),
+            Body::Sort(sort) => sort_text(f, sort),
             Body::Together(parts) => {
                 for (i, part) in parts.iter().enumerate() {
                     writeln!(f, "  part {i}")?;
@@ -72,6 +74,39 @@ fn loops_text(f: &mut fmt::Formatter<'_>, loops: &Loops, indent: &str) -> fmt::R
         f.write_str(&lines.text)?;
     }
     Ok(())
+}
+
+fn sort_text(f: &mut fmt::Formatter<'_>, sort: &Sort) -> fmt::Result {
+    write!(f, "  sort {} x [{}] x {}", sort.outer, sort.length, sort.inner)?;
+    if sort.take < sort.length {
+        write!(f, ", first {}", sort.take)?;
+    }
+    f.write_str("\n")?;
+    for (i, operand) in sort.operands.iter().enumerate() {
+        match operand.from {
+            Source::Argument(a) => write!(f, "  operand {i}: a{a}")?,
+            Source::Position(dtype) => write!(f, "  operand {i}: position {dtype}")?,
+        }
+        match operand.to {
+            Some(to) => writeln!(f, " -> a{to}")?,
+            None => f.write_str("\n")?,
+        }
+    }
+    match &sort.order {
+        Ordering::Keys(keys) => {
+            for key in keys {
+                let direction = if key.descending { "descending" } else { "ascending" };
+                writeln!(f, "  key {direction} operand {}", key.operand)?;
+            }
+            Ok(())
+        }
+        Ordering::Function { exprs, before } => {
+            let mut lines = Lines::new(exprs, "  ".to_string(), &[*before]);
+            let before = lines.operand(*before);
+            lines.line(&format!("p0 before p1 = {before}"));
+            f.write_str(&lines.text)
+        }
+    }
 }
 
 fn contraction_text(f: &mut fmt::Formatter<'_>, c: &Contraction) -> fmt::Result {

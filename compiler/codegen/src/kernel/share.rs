@@ -20,6 +20,8 @@ impl Kernel {
         match &self.body {
             Body::Loops(loops) => shares(loops, read, written),
             Body::Contraction(contraction) => shares_sum(contraction, read, written),
+            // Threads that share a row read all of it.
+            Body::Sort(_) => false,
             // No two parts write the same element, so each must only read what it writes.
             Body::Together(parts) => {
                 let touched = |part: &&Loops| touches(part, read) || touches(part, written);

@@ -13,7 +13,9 @@ use hashbrown::{HashMap, HashSet};
 use kiln_executable::Traffic;
 
 use super::index::Extents;
-use super::{Axis, Body, Contraction, Expr, ExprId, Exprs, Index, Kernel, Lanes, Loops, Stage};
+use super::{
+    Axis, Body, Contraction, Expr, ExprId, Exprs, Index, Kernel, Lanes, Loops, Sort, Stage,
+};
 
 /// Bytes of a point's rows that later stages find in a cache: half of a usual L2.
 const CACHED_ROW: u64 = 1 << 20;
@@ -32,6 +34,7 @@ pub fn traffic(kernel: &Kernel) -> Traffic {
     match &kernel.body {
         Body::Loops(loops) => add(of_loops(kernel, loops)),
         Body::Contraction(contraction) => add(of_contraction(kernel, contraction)),
+        Body::Sort(sort) => add(of_sort(kernel, sort)),
         Body::Together(parts) => parts.iter().for_each(|part| add(of_loops(kernel, part))),
     }
     total
@@ -179,6 +182,22 @@ fn of_contraction(kernel: &Kernel, c: &Contraction) -> Traffic {
         traffic.flops += times * here.map(|(_, expr, _)| operations(expr)).sum::<u64>();
     }
     traffic
+}
+
+/// Every operand once and every result once; comparisons as a merge sort would make them,
+/// eight operations each. Where few are wanted, one comparison for each element.
+fn of_sort(kernel: &Kernel, sort: &Sort) -> Traffic {
+    let bytes = |arguments: &mut dyn Iterator<Item = u32>| -> u64 {
+        let arguments: HashSet<u32> = arguments.collect();
+        let sizes = arguments.iter().map(|&a| kernel.arguments[a as usize]);
+        sizes.map(|a| a.elements * a.dtype.size() as u64).sum()
+    };
+    let levels = if 4 * sort.take < sort.length { 1 } else { sort.length.ilog2() + 1 };
+    Traffic {
+        read: bytes(&mut sort.read()),
+        written: bytes(&mut sort.written()),
+        flops: sort.rows() * sort.length * u64::from(levels) * 8,
+    }
 }
 
 /// Arithmetic operations; moves and choices are none.

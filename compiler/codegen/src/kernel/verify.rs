@@ -10,6 +10,7 @@ use kiln_ir::op::ReduceKind;
 
 use super::expr::{BinaryOp, UnaryOp};
 use super::index::Extents;
+use super::sort::{Ordering, Sort, Source};
 use super::{
     Axis, Body, Carry, Combine, Contraction, Expr, ExprId, Exprs, Index, KEPT_BYTES, Kernel, Lanes,
     Loops, Reduction, Scan, Scatter, Stage, Store, Term,
@@ -71,6 +72,7 @@ impl Verifier<'_> {
         match &self.kernel.body {
             Body::Loops(loops) => self.loops(loops),
             Body::Contraction(contraction) => self.contraction(contraction),
+            Body::Sort(sort) => self.sort(sort),
             Body::Together(parts) => {
                 ensure!(parts.len() >= 2, "one launch of {} parts", parts.len());
                 parts.iter().try_for_each(|part| self.loops(part))
@@ -134,6 +136,71 @@ impl Verifier<'_> {
             }
             slots.extend(new_slots);
             kept.extend(new_kept);
+        }
+        Ok(())
+    }
+
+    fn sort(&self, sort: &Sort) -> Checked {
+        ensure!(sort.rows() > 0 && sort.length > 0, "nothing is sorted");
+        ensure!(sort.length <= u64::from(u32::MAX), "rows of {} elements", sort.length);
+        ensure!((1..=sort.length).contains(&sort.take), "{} of {}", sort.take, sort.length);
+        ensure!(sort.written().next().is_some(), "nothing of the sort is wanted");
+        let mut dtypes = Vec::new();
+        for (i, operand) in sort.operands.iter().enumerate() {
+            let sized = |argument: u32, row: u64, reads: bool| {
+                let argument = self.kernel.arguments.get(argument as usize);
+                let Some(argument) = argument else { return Err(format!("operand {i} is none")) };
+                let elements = sort.rows() * row;
+                ensure!(argument.elements == elements, "operand {i} has not {elements} elements");
+                let used = if reads { argument.reads } else { argument.writes };
+                ensure!(used, "operand {i} is used against its argument's word");
+                Ok(argument.dtype)
+            };
+            let dtype = match operand.from {
+                Source::Argument(a) => sized(a, sort.length, true)?,
+                Source::Position(dtype) => {
+                    let whole = dtype.is_integer() && dtype.size() >= 4;
+                    ensure!(whole, "positions of type {dtype}");
+                    dtype
+                }
+            };
+            if let Some(to) = operand.to {
+                let result = sized(to, sort.take, false)?;
+                ensure!(result == dtype, "operand {i} is {dtype}, its result {result}");
+            }
+            dtypes.push(dtype);
+        }
+        match &sort.order {
+            Ordering::Keys(keys) => {
+                ensure!(!keys.is_empty(), "no keys");
+                for key in keys {
+                    let operand = sort.operands.get(key.operand as usize).map(|o| o.from);
+                    let read = matches!(operand, Some(Source::Argument(_)));
+                    ensure!(read, "key {} is read from nowhere", key.operand);
+                }
+            }
+            Ordering::Function { exprs, before } => {
+                self.types(exprs)?;
+                ensure!(sort.take == sort.length, "part of a row that a function orders");
+                ensure!(exprs.dtype(*before) == DType::Bool, "a function to no bool");
+                ensure!(sort.read().count() == dtypes.len(), "a function of positions");
+                for (id, expr, dtype) in exprs.iter() {
+                    match expr {
+                        Expr::Load { argument, index, valid: None } => {
+                            let own = dtypes.get(*argument as usize) == Some(&dtype);
+                            let place = |p| *index == Index::axis(Axis::Point(p));
+                            ensure!(own && (place(0) || place(1)), "%{} loads elsewhere", id.0);
+                        }
+                        Expr::Load { .. } | Expr::Index(_) | Expr::Slot(_) => {
+                            return Err(format!("%{} is no function of two elements", id.0));
+                        }
+                        Expr::Kept(_) | Expr::Sum => {
+                            return Err(format!("%{} is no function of two elements", id.0));
+                        }
+                        _ => {}
+                    }
+                }
+            }
         }
         Ok(())
     }

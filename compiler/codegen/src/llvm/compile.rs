@@ -21,6 +21,7 @@ use super::build::Build;
 use super::elf;
 use super::gemm;
 use super::loops::{self, Buffers, Launch};
+use super::sort;
 use super::target::{self, Isa};
 use super::together;
 use crate::kernel::{Argument, Body, Kernel};
@@ -263,6 +264,8 @@ fn group(pieces: &[Piece], distinct: &[usize]) -> Vec<Vec<usize>> {
             Body::Loops(loops) => loops.exprs.len(),
             Body::Together(parts) => parts.iter().map(|p| p.exprs.len()).sum(),
             Body::Contraction(_) => FULL,
+            // A call, and a function of a few expressions.
+            Body::Sort(_) => FULL / 8,
         };
     }
     groups
@@ -359,6 +362,7 @@ impl Worker {
         match &kernel.body {
             Body::Loops(loops) => loops::emit(build, self.isa, buffers, loops, symbol, true).1,
             Body::Together(parts) => together::emit(build, self.isa, buffers, parts, symbol),
+            Body::Sort(sort) => sort::emit(build, self.isa, arguments, sort, symbol),
             Body::Contraction(c) => gemm::emit(build, self.isa, arguments, c, symbol),
         }
     }

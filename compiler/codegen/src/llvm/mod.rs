@@ -19,6 +19,7 @@
 //! | `loops` | bodies of loops |
 //! | `together` | several bodies of loops in one launch |
 //! | `gemm` | bodies of contractions |
+//! | `sort` | bodies of sorts |
 //! | `compile` | modules, passes, objects, threads |
 //! | `elf` | what the loader must know of an object before it trusts it |
 //! | `load` | ORC: the one place where code is mapped and its address taken |
@@ -42,6 +43,7 @@ mod load;
 mod loops;
 mod memory;
 mod reduce;
+mod sort;
 mod table;
 mod target;
 #[cfg(test)]

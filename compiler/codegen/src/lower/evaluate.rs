@@ -373,6 +373,9 @@ impl<'g> Evaluator<'g> {
             | Form::Fold(..)
             | Form::Window(..)
             | Form::Cumulative(..)
+            | Form::Sort { .. }
+            | Form::TopK { .. }
+            | Form::Barrier
             | Form::Call(_) => Err(LowerError::form(graph, node)),
         }
     }

@@ -26,6 +26,7 @@ pub(crate) fn launch(buffers: &Buffers, name: &str, body: Body) -> Launch {
     let body = match body {
         Body::Loops(loops) => Body::Loops(merge_loops(split_loops(loops))),
         Body::Contraction(c) => Body::Contraction(merge_batch(split_batch(c))),
+        Body::Sort(sort) => Body::Sort(sort),
         Body::Together(_) => unreachable!("parts are joined after they are finished"),
     };
     let mut touched: Vec<Touched> = Vec::new();
@@ -102,6 +103,13 @@ fn touch(body: &Body, touched: &mut Vec<Touched>) {
         i
     };
     let (exprs, written): (&Exprs, Vec<u32>) = match body {
+        Body::Sort(sort) => {
+            let reads: Vec<usize> = sort.read().map(&mut at).collect();
+            let writes: Vec<usize> = sort.written().map(at).collect();
+            reads.into_iter().for_each(|i| touched[i].reads = true);
+            writes.into_iter().for_each(|i| touched[i].writes = true);
+            return;
+        }
         Body::Loops(loops) => {
             let written = loops.stages.iter().flat_map(|s| s.written());
             (&loops.exprs, written.map(|(argument, _)| argument).collect())
@@ -192,6 +200,7 @@ fn renumber(body: Body, argument: &dyn Fn(u32) -> u32) -> Body {
     match body {
         Body::Loops(loops) => Body::Loops(rewrite(loops.extents()).loops(&loops)),
         Body::Contraction(c) => Body::Contraction(rewrite(c.extents()).contraction(&c)),
+        Body::Sort(sort) => Body::Sort(sort.renumbered(argument)),
         Body::Together(_) => unreachable!("parts are joined after they are finished"),
     }
 }

@@ -14,6 +14,7 @@
 //! | `split` | long reductions over few rows, in chunks |
 //! | `fold` | general reductions, windows and running results |
 //! | `contraction` | sums of products with prologue and epilogue |
+//! | `sort` | rows in order |
 //! | `update` | a box written into a buffer that holds the rest |
 //! | `scatter` | windows at indices, combined with what a buffer holds |
 //! | `finish` | unused axes, expressions and arguments out; the launch as data |
@@ -27,6 +28,7 @@ mod keep;
 mod rows;
 mod scalar;
 mod scatter;
+mod sort;
 mod split;
 mod update;
 
@@ -182,6 +184,7 @@ fn attempt(graph: &Graph, group: &Group, early: &mut Vec<Value>) -> Result<Lower
                 Form::Scatter(form) => scatter::lower(graph, group, *node, &form, early),
                 _ => update::lower(graph, group, *node, early),
             },
+            Kind::Sort { node } => sort::lower(graph, group, *node),
             Kind::Together { parts } => together(graph, group, parts),
         };
         match lowered {

@@ -35,6 +35,10 @@ pub(crate) fn apply(x: &mut Exprs, f: ScalarFn, operands: &[ExprId]) -> ExprId {
             let result = binary(x, op, a, b);
             convert(x, result, dtype)
         }
+        ScalarFn::Threefry2x32 { word } => {
+            let all: [ExprId; 4] = operands.try_into().expect("two words of key, two of counter");
+            math::threefry(x, all)[word]
+        }
         ScalarFn::Clamp => {
             let (low, value, high) =
                 (widen(x, operands[0]), widen(x, operands[1]), widen(x, operands[2]));

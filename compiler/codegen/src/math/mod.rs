@@ -21,6 +21,7 @@ mod pow;
 mod sweep;
 mod tanh;
 mod tanh_pieces;
+mod threefry;
 mod trigonometry;
 
 pub(crate) use build::{F32, F64, Layout};
@@ -29,4 +30,5 @@ pub(crate) use exp::exp;
 pub(crate) use log::log;
 pub(crate) use pow::{integer_pow, pow};
 pub(crate) use tanh::tanh;
+pub(crate) use threefry::threefry;
 pub(crate) use trigonometry::{cos, sin};

@@ -87,12 +87,13 @@ impl Builder {
 pub fn single(graph: &Graph, node: NodeId) -> Option<Group> {
     let roots: Vec<Value> = graph.results(node).collect();
     let kind = match graph.op(node).lower() {
-        Form::Parameter | Form::Call(_) => return None,
+        Form::Parameter | Form::Barrier | Form::Call(_) => return None,
         Form::Reduce(_, axes) if !axes.is_empty() => rows(graph, node, axes),
         Form::ArgReduce(_, axis) => rows(graph, node, vec![axis]),
         Form::Contraction(_) => Kind::Contraction { dot: node },
         Form::Fold(..) | Form::Window(..) | Form::Cumulative(..) => Kind::Fold { node },
         form if form.overwrites() => Kind::Update { node },
+        Form::Sort { .. } | Form::TopK { .. } => Kind::Sort { node },
         _ => Kind::Map { space: graph.ty(roots[0]).shape.clone() },
     };
     Some(Group { members: vec![node], roots, kind })
@@ -156,6 +157,10 @@ pub fn run_unfused(graph: &Graph, literals: &[Literal]) -> Values {
     for node in graph.order() {
         if let kiln_ir::Op::Constant(c) = graph.op(node) {
             values.insert(Value { node, result: 0 }, Buffer::from_literal(&c.value));
+        } else if let Form::Barrier = graph.op(node).lower() {
+            for (result, operand) in graph.results(node).zip(graph.operands(node)) {
+                values.insert(result, values[&operand].clone());
+            }
         } else if let Some(group) = single(graph, node) {
             run_group(graph, &group, &mut values);
         }

@@ -21,6 +21,7 @@
 //! | `reduce` | reductions |
 //! | `fold` | reductions with a body, windows, running results |
 //! | `contraction` | sums of products |
+//! | `sort` | sorts, and barriers |
 //! | `batch` | every op over a batch |
 //! | [`mod@graph`] | transformations of whole graphs |
 
@@ -32,6 +33,7 @@ pub mod graph;
 pub(crate) mod indexed;
 pub(crate) mod movement;
 pub(crate) mod reduce;
+pub(crate) mod sort;
 
 pub use batch::{Batch, Results};
 use smallvec::SmallVec;

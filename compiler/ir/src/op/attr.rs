@@ -70,6 +70,11 @@ impl Attrs {
         if value { self.word(name, "true") } else { self }
     }
 
+    /// Whether there is an attribute called `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(n, _)| n == name)
+    }
+
     /// Removes and returns the attribute called `name`.
     pub fn take(&mut self, name: &str) -> Option<Attr> {
         let i = self.0.iter().position(|(n, _)| n == name)?;
@@ -125,11 +130,7 @@ impl Attrs {
 
     /// Takes a list of non-negative integers, which is `default` when left out.
     pub fn take_ints_or(&mut self, name: &str, default: &[usize]) -> Result<Vec<usize>, String> {
-        if self.0.iter().any(|(n, _)| n == name) {
-            self.take_ints(name)
-        } else {
-            Ok(default.to_vec())
-        }
+        if self.has(name) { self.take_ints(name) } else { Ok(default.to_vec()) }
     }
 
     /// Takes a list of integers, which is `default` when left out.

@@ -1,4 +1,4 @@
-//! Parameters and calls.
+//! Parameters, calls and barriers.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::{Attr, Attrs, Binary, Domain, InferError, OpDef, Sample, Share, Types, check, sample};
-use crate::derive::{Batch, Derived, NoRule, Results, Rule};
+use crate::derive::{self, Batch, Derived, NoRule, Results, Rule};
 use crate::eval::eval;
 use crate::{DType, Form, Graph, Literal, ParameterInfo, Type, Value};
 
@@ -23,6 +23,12 @@ pub struct Call {
     /// The callee.
     pub graph: Arc<Graph>,
 }
+
+/// The operands, unchanged. What comes before stays before and what comes after stays
+/// after: nothing is merged, folded or fused across it, and whatever reads one of its
+/// results runs after all of its operands are computed. JAX: `lax.optimization_barrier`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct OptimizationBarrier;
 
 impl PartialEq for Call {
     fn eq(&self, other: &Call) -> bool {
@@ -184,5 +190,57 @@ impl OpDef for Call {
         let empty = Call { graph: Arc::new(Graph::new("empty")) };
         samples.push(Sample { op: empty.into(), operands: vec![], domain: Domain::Any });
         samples
+    }
+}
+
+impl OpDef for OptimizationBarrier {
+    fn name(&self) -> &'static str {
+        "optimization_barrier"
+    }
+
+    fn attrs(&self) -> Attrs {
+        Attrs::new()
+    }
+
+    fn parse(name: &str, _attrs: &mut Attrs, _results: &[Type]) -> Option<Result<Self, String>> {
+        (name == "optimization_barrier").then_some(Ok(OptimizationBarrier))
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
+        Ok(operands.iter().map(|&ty| ty.clone()).collect())
+    }
+
+    fn eval(&self, operands: &[&Literal], _results: &[Type]) -> Vec<Literal> {
+        operands.iter().map(|&x| x.clone()).collect()
+    }
+
+    fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(derive::sort::barrier(rule, tangents))
+    }
+
+    fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        Ok(derive::sort::barrier(rule, cotangents))
+    }
+
+    fn vmap(&self, rule: &mut Rule<'_>, batch: Batch<'_>) -> Result<Results, NoRule> {
+        Ok(derive::sort::barrier_vmap(rule, batch))
+    }
+
+    fn share(&self) -> Share {
+        // Each result is its operand's buffer, not only the first: see `Form::Barrier`.
+        Share::Never
+    }
+
+    fn lower(&self) -> Form {
+        Form::Barrier
+    }
+
+    fn samples() -> Vec<Sample> {
+        let one = sample::typed_tails().map(|ty| sample::one(OptimizationBarrier, ty));
+        let many = sample::shaped(DType::F32).map(|ty| {
+            let operands = vec![ty.clone(), Type::new(DType::I8, [7]), ty];
+            Sample { op: OptimizationBarrier.into(), operands, domain: Domain::Any }
+        });
+        one.chain(many).collect()
     }
 }

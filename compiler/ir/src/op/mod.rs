@@ -19,8 +19,10 @@ mod generate;
 mod index;
 mod indexed;
 mod movement;
+mod random;
 mod reduce;
 mod sample;
+mod sort;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,14 +31,16 @@ use smallvec::SmallVec;
 
 pub use attr::{Attr, Attrs};
 pub use contraction::{DotDims, DotGeneral};
-pub use control::{Call, Parameter};
+pub use control::{Call, OptimizationBarrier, Parameter};
 pub use dynamic::{DynamicSlice, DynamicUpdateSlice};
 pub use elementwise::{Binary, Clamp, Compare, Convert, Select, Unary};
 pub use fold::{Cumulative, CumulativeKind, ReduceBy, ReduceWindow, Window, WindowCombine};
 pub use generate::{Constant, Iota};
 pub use indexed::{Gather, GatherDims, GatherMode, Scatter, ScatterDims, ScatterKind, ScatterMode};
 pub use movement::{Broadcast, Concatenate, Pad, Reshape, Reverse, Slice, Transpose};
+pub use random::Threefry2x32;
 pub use reduce::{ArgKind, ArgReduce, Reduce, ReduceKind};
+pub use sort::{Comparator, Sort, SortBy, TopK};
 
 use crate::derive::{Batch, Derived, NoRule, Results, Rule};
 use crate::{Form, Graph, Literal, Type, Value};
@@ -316,6 +320,14 @@ ops! {
     Cumulative,
     /// Sum of products.
     DotGeneral,
+    /// Reorders along an axis.
+    Sort,
+    /// The greatest elements along the last axis.
+    TopK,
+    /// Random bits from a key and a counter, elementwise.
+    Threefry2x32,
+    /// Keeps what comes before apart from what comes after.
+    OptimizationBarrier,
     /// Applies another graph.
     Call,
 }
@@ -327,6 +339,7 @@ impl Op {
             Op::Call(call) => Some(&call.graph),
             Op::ReduceBy(reduce) => Some(&reduce.body),
             Op::ReduceWindow(ReduceWindow { combine: WindowCombine::Body(body), .. }) => Some(body),
+            Op::Sort(Sort { by: SortBy::Function(Comparator(graph)), .. }) => Some(graph),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ use kiln_ir::form::{Generate, View};
 use kiln_ir::{Form, Graph, NodeId, Shape, Value};
 use smallvec::SmallVec;
 
-use crate::group::{Fusion, Group, Kind, splat};
+use crate::group::{Fusion, Group, Kind, is_position, splat};
 
 /// Whether every group keeps its promises and together they compute the outputs.
 ///
@@ -140,6 +140,7 @@ impl Checker<'_> {
                 self.one_heavy(&members, *node, fits, "fold")
             }
             Kind::Update { node } => self.update(&members, *node),
+            Kind::Sort { node } => self.sort(*node),
             Kind::Together { .. } => Err("a part of a launch has parts".into()),
         }
     }
@@ -181,6 +182,9 @@ impl Checker<'_> {
         let [member] = self.group.members[..] else {
             return Err("an alias has one member".into());
         };
+        if matches!(self.graph.op(member).lower(), Form::Barrier) {
+            return Ok(());
+        }
         let reshape = matches!(self.graph.op(member).lower(), Form::View(View::Reshape));
         if !reshape || splat(self.graph, self.graph.operands(member)[0]).is_some() {
             return Err("an alias is not the reshape of an input".into());
@@ -241,6 +245,24 @@ impl Checker<'_> {
         Ok(())
     }
 
+    fn sort(&self, node: NodeId) -> Result<(), String> {
+        let graph = self.graph;
+        if !matches!(graph.op(node).lower(), Form::Sort { .. } | Form::TopK { .. }) {
+            return Err("what it sorts is no sort".into());
+        }
+        let operands = graph.operands(node);
+        for &m in self.group.members.iter().filter(|&&m| m != node) {
+            let position = |(k, o): (usize, &Value)| o.node != m || is_position(graph, node, k);
+            if !operands.iter().enumerate().all(position) {
+                return Err(format!("`{}` is part of a sort", graph.op(m).name()));
+            }
+        }
+        match self.group.roots.iter().find(|r| r.node != node) {
+            Some(&r) => Err(format!("{} is no result of the sort", name(graph, r))),
+            None => Ok(()),
+        }
+    }
+
     fn rows(&self, members: &HashSet<NodeId>, space: &Shape, axes: &[usize]) -> Result<(), String> {
         let graph = self.graph;
         if !axes.is_sorted_by(|a, b| a < b) || axes.iter().any(|&a| a >= space.rank()) {
@@ -285,7 +307,10 @@ impl Checker<'_> {
                 | Form::Scatter(_)
                 | Form::Fold(..)
                 | Form::Window(..)
-                | Form::Cumulative(..) => {
+                | Form::Cumulative(..)
+                | Form::Sort { .. }
+                | Form::TopK { .. }
+                | Form::Barrier => {
                     return Err(format!("{} is part of a row program", name(graph, value)));
                 }
                 form => {

@@ -81,7 +81,8 @@ pub fn weight(form: &Form, dtype: DType) -> u32 {
         Form::Cumulative(CumulativeKind::LogSumExp, ..) => 64,
         Form::Cumulative(..) => 8 + half,
         Form::Contraction(_) => 1,
-        Form::Parameter | Form::Call(_) => 0,
+        Form::Sort { .. } | Form::TopK { .. } => 16,
+        Form::Parameter | Form::Barrier | Form::Call(_) => 0,
     }
 }
 
@@ -105,5 +106,7 @@ fn scalar(f: ScalarFn, dtype: DType) -> u32 {
         },
         ScalarFn::Compare(_) | ScalarFn::Select | ScalarFn::Convert(_) => 1,
         ScalarFn::Clamp => 3,
+        // Twenty rounds of four operations, and five injections of the key.
+        ScalarFn::Threefry2x32 { .. } => 100,
     }
 }

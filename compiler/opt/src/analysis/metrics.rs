@@ -22,6 +22,8 @@ pub struct Metrics {
     /// By kind.
     pub updates: usize,
     /// By kind.
+    pub sorts: usize,
+    /// By kind.
     pub togethers: usize,
     /// Bytes that any program with this signature moves: each parameter that is used
     /// is read and each output is written once.
@@ -42,6 +44,7 @@ pub fn metrics(graph: &Graph, fusion: &Fusion) -> Metrics {
             Kind::Fold { .. } => m.folds += 1,
             Kind::Contraction { .. } => m.contractions += 1,
             Kind::Update { .. } => m.updates += 1,
+            Kind::Sort { .. } => m.sorts += 1,
             Kind::Together { .. } => m.togethers += 1,
         }
         if group.kind != Kind::Alias {

@@ -76,6 +76,8 @@ fn root_place(graph: &Graph, group: &Group, root: Value) -> Option<At> {
             Some(if graph.ty(root).shape == *space { At::Wide } else { At::Narrow })
         }
         Kind::Update { .. } => Some(At::Elsewhere),
+        // Threads that share a row read all of it.
+        Kind::Sort { .. } => None,
         Kind::Together { .. } => unreachable!("its parts were asked"),
     }
 }

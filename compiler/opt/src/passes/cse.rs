@@ -27,7 +27,8 @@
 //! with the same payload. Operands of ops that commute are compared in either order;
 //! sums, products, extrema and comparisons of floats commute too.
 //!
-//! Declines: parameters, which are different even when their types are equal.
+//! Declines: parameters, which are different even when their types are equal, and
+//! barriers, so that what was kept apart is not brought together behind them.
 
 use hashbrown::HashMap;
 use kiln_ir::graph::Operands;
@@ -40,7 +41,7 @@ pub(crate) fn run(graph: &mut Graph, cx: &mut PassCx) {
     let mut first: HashMap<(Op, Operands), NodeId> = HashMap::new();
     for node in graph.order() {
         let op = graph.op(node);
-        if matches!(op, Op::Parameter(_)) {
+        if matches!(op, Op::Parameter(_) | Op::OptimizationBarrier(_)) {
             continue;
         }
         let mut operands = graph.operands(node);

@@ -151,7 +151,8 @@ fn origins(
         found.extend(donated.get(&value));
         let Some(group) = owner.get(&value) else { continue };
         let before: Vec<Value> = match group.kind {
-            Kind::Alias => graph.operands(value.node)[..1].to_vec(),
+            // Of a reshape its operand, of a barrier the one of this result.
+            Kind::Alias => vec![graph.operands(value.node)[value.result as usize]],
             Kind::Update { node } => graph.operands(node)[..1].to_vec(),
             _ => {
                 let inputs = group.inputs(graph);

@@ -53,6 +53,9 @@ impl Assessor<'_> {
             let (kind, time) = (Kind::Alias, 0);
             return Assessed { kind, members, roots, inputs, time, operations: 0, bytes: 0 };
         }
+        if let Fit::Sort(first) = fit {
+            return self.sort(first, members, inputs, roots);
+        }
         self.contexts.clear();
         let mut flops = 0u64;
         let mut operations = 0u32;
@@ -153,8 +156,22 @@ impl Assessor<'_> {
             Fit::Fold(node) => Kind::Fold { node: nodes[node].id },
             Fit::Contraction(dot) => Kind::Contraction { dot: nodes[dot].id },
             Fit::Update(node) => Kind::Update { node: nodes[node].id },
+            Fit::Sort(node) => Kind::Sort { node: nodes[node].id },
         };
         Assessed { kind, members, roots, inputs, time, operations, bytes }
+    }
+
+    /// A sort reads its inputs, writes its roots, and goes over them as often as a merge
+    /// sort would; whatever the method, that is how it grows.
+    fn sort(&self, first: At, members: Vec<At>, inputs: Vec<At>, roots: Vec<At>) -> Assessed {
+        let nodes = self.nodes;
+        let moved = inputs.iter().chain(&roots).map(|&at| nodes[at].elements * nodes[at].size);
+        let bytes = moved.fold(0, u64::saturating_add);
+        let elements = inputs.iter().map(|&i| nodes[i].elements).max().unwrap_or(0);
+        let compared = elements.saturating_mul(u64::from(elements.max(1).ilog2()) + 1);
+        let time = self.machine.launch + self.machine.work(bytes, compared.saturating_mul(4));
+        let kind = Kind::Sort { node: nodes[first].id };
+        Assessed { kind, members, roots, inputs, time, operations: 1, bytes }
     }
 
     /// Notes that `at` is wanted somewhere; once for each context.

@@ -19,6 +19,9 @@ impl Assessor<'_> {
         let Some(first) = heavy.next() else {
             return self.pointwise(members, inputs, roots);
         };
+        if nodes.reads_memory(first) {
+            return self.apart(first, members, roots);
+        }
         match nodes[first].form {
             Form::Contraction(_) if heavy.next().is_none() => {
                 self.followed(first, members, roots).then_some(Fit::Contraction(first))
@@ -78,6 +81,18 @@ impl Assessor<'_> {
             }
         }
         true
+    }
+
+    /// A node that reads its operands from memory, with its results alone.
+    fn apart(&self, first: At, members: &[At], roots: &[At]) -> Option<Fit> {
+        let nodes = self.nodes;
+        let results = nodes.results(first);
+        let fits = |m: &At| results.contains(m) || nodes.is_position(first, *m);
+        let alone = members.iter().all(fits) && roots.iter().all(|r| results.contains(r));
+        alone.then(|| match nodes[first].form {
+            Form::Barrier => Fit::Alias,
+            _ => Fit::Sort(first),
+        })
     }
 
     fn pointwise(&self, members: &[At], inputs: &[At], roots: &[At]) -> Option<Fit> {

@@ -68,6 +68,7 @@ enum Fit {
     Contraction(At),
     Fold(At),
     Update(At),
+    Sort(At),
 }
 
 struct RowProgram {

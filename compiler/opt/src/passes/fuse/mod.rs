@@ -82,16 +82,21 @@ pub(crate) fn each_alone(graph: &Graph) -> Fusion {
     let nodes = Nodes::new(graph);
     let mut assessor = Assessor::new(&nodes, &Machine::default());
     let alone = (0..nodes.len() as At)
-        .filter(|&at| nodes[at].live && nodes.computed(at))
-        .map(|at| assessor.assess(&[at], &[at]).expect("one node is a group"));
+        .filter(|&at| nodes[at].result == 0 && nodes[at].live && nodes.computed(at))
+        .map(|at| {
+            let results: Vec<At> = nodes.results(at).collect();
+            assessor.assess(&results, &start::roots(&nodes, at)).expect("one node is a group")
+        });
     let alone: Vec<Assessed> = alone.collect();
     let kept = Kept::new(graph, &nodes, &alone);
     Fusion { groups: alone.iter().map(|a| group(&nodes, &kept, a)).collect() }
 }
 
 fn group(nodes: &Nodes, kept: &Kept, assessed: &Assessed) -> Group {
+    let mut members: Vec<NodeId> = assessed.members.iter().map(|&m| nodes[m].id).collect();
+    members.dedup();
     Group {
-        members: assessed.members.iter().map(|&m| nodes[m].id).collect(),
+        members,
         roots: assessed.roots.iter().flat_map(|&r| kept.roots(nodes, r)).collect(),
         kind: assessed.kind.clone(),
     }

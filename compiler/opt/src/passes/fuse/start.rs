@@ -40,10 +40,23 @@ pub(crate) fn start(
             continue;
         }
         let mut members = std::mem::take(&mut trees[at as usize]);
+        let roots = roots(nodes, at);
         views(nodes, &free, &mut members);
-        groups.push(assessor.assess(&members, &[at]).expect("a node with its views is a group"));
+        groups.push(assessor.assess(&members, &roots).expect("a node with its views is a group"));
     }
     groups
+}
+
+/// What a group that starts from the node of `at` makes: `at`, or those of several
+/// results that are read by others or returned.
+pub(super) fn roots(nodes: &Nodes, at: At) -> Vec<At> {
+    let results = nodes.results(at);
+    if results.len() == 1 {
+        return vec![at];
+    }
+    let read = |&r: &At| nodes[r].live && !results.contains(&r);
+    let wanted = |&r: &At| nodes[r].output || nodes[r].readers.iter().any(read);
+    results.clone().filter(wanted).collect()
 }
 
 /// Which nodes are computed again by every reader.
@@ -60,9 +73,11 @@ fn free(nodes: &Nodes, cx: &mut PassCx) -> Vec<bool> {
         // The base of an update must be in memory.
         let base =
             row.readers.iter().any(|&r| nodes[r].form.overwrites() && nodes[r].operands[0] == at);
+        let mut readers = row.readers.iter();
+        let memory = readers.any(|&r| nodes.reads_memory(r) && !nodes.is_position(r, at));
         // What reads it may not be part of the update (see `assess`).
         let reads_base = row.operands.iter().any(|&o| nodes.updated(o));
-        if !view || base || reads_base || !row.live || !nodes.computed(at) {
+        if !view || base || memory || reads_base || !row.live || !nodes.computed(at) {
             continue;
         }
         let count =
@@ -76,9 +91,9 @@ fn free(nodes: &Nodes, cx: &mut PassCx) -> Vec<bool> {
 }
 
 /// For each node, the last node of the chain of maps that it belongs to: itself
-/// unless it is a map whose one reader is a map.
+/// unless it is a map whose one reader is a map. Several results belong to the first.
 fn chains(nodes: &Nodes, machine: &Machine, cx: &mut PassCx) -> Vec<At> {
-    let mut end: Vec<At> = (0..nodes.len() as At).collect();
+    let mut end: Vec<At> = (0..nodes.len() as At).map(|at| at - nodes[at].result).collect();
     let limit = CHAIN.min(machine.operations / 4);
     let mut operations = vec![0u32; nodes.len()];
     let mut operands = vec![0usize; nodes.len()];

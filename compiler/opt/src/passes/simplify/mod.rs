@@ -174,10 +174,20 @@ fn rules(op: &Op) -> [&'static [Rule]; 3] {
         Op::DynamicUpdateSlice(_) => loops::DYNAMIC_UPDATE_SLICE,
         Op::Scatter(_) => loops::SCATTER,
         Op::Constant(_) => fold::CONSTANT,
-        Op::Parameter(_) | Op::Iota(_) | Op::Gather(_) | Op::ReduceBy(_) | Op::Call(_) => &[],
+        Op::Parameter(_)
+        | Op::Iota(_)
+        | Op::Gather(_)
+        | Op::ReduceBy(_)
+        | Op::Sort(_)
+        | Op::TopK(_)
+        | Op::Threefry2x32(_)
+        | Op::OptimizationBarrier(_)
+        | Op::Call(_) => &[],
     };
     let any: &'static [Rule] = match op {
-        Op::Parameter(_) | Op::Constant(_) | Op::Call(_) => &[],
+        // Those of several results, and what nothing may be moved across.
+        Op::Sort(_) | Op::TopK(_) | Op::OptimizationBarrier(_) | Op::Call(_) => &[],
+        Op::Parameter(_) | Op::Constant(_) => &[],
         _ => fold::ANY,
     };
     let map: &'static [Rule] = match op.lower() {
