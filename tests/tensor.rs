@@ -45,6 +45,82 @@ fn elementwise() {
     close(&x.gelu(), &[-0.045402, -0.154286, 0.0, 0.345714, 1.954598]);
     close(&x.gelu_exact(), &[-0.045500, -0.154269, 0.0, 0.345731, 1.9545]);
     close(&(-&x % 1.5), &[0.5, 0.5, 0.0, -0.5, -0.5]);
+    close(&x.exp2(), &[0.25, 0.5f32.sqrt(), 1.0, 2f32.sqrt(), 4.0]);
+    close(&x.expm1(), &[-0.864665, -0.393469, 0.0, 0.648721, 6.389056]);
+    close(&(&x + 2.5).log1p(), &[0.405465, 1.098612, 1.252763, 1.386294, 1.704748]);
+    close(&(&x + 2.5).log2(), &[-1.0, 1.0, 1.321928, 1.584963, 2.169925]);
+    close(&(&x + 2.5).log10(), &[-0.301030, 0.301030, 0.397940, 0.477121, 0.653213]);
+    close(&x.cbrt(), &[-1.259921, -0.793701, 0.0, 0.793701, 1.259921]);
+    close(&x.logistic(), &[0.119203, 0.377541, 0.5, 0.622459, 0.880797]);
+    close(&x.sinh(), &[-3.626860, -0.521095, 0.0, 0.521095, 3.626860]);
+    close(&x.cosh(), &[3.762196, 1.127626, 1.0, 1.127626, 3.762196]);
+    close(&x.asinh(), &[-1.443635, -0.481212, 0.0, 0.481212, 1.443635]);
+    close(&(&x + 3.0).acosh(), &[0.0, 1.566799, 1.762747, 1.924847, 2.292432]);
+    close(&(&x * 0.25).atanh(), &[-0.549306, -0.125657, 0.0, 0.125657, 0.549306]);
+    close(&x.hypot(-1.5), &[2.5, 1.581139, 1.5, 1.581139, 2.5]);
+    close(&x.logaddexp(0.5), &[0.578889, 0.813262, 0.974077, 1.193147, 2.201413]);
+    close(&x.logaddexp2(0.5), &[0.734693, 1.085786, 1.271553, 1.5, 2.437136]);
+}
+
+/// The definitions, in `f64`, far from where they would overflow.
+#[test]
+fn activations() {
+    type Activation = (fn(&Tensor) -> Tensor, fn(f64) -> f64);
+    let softplus = |x: f64| x.exp().ln_1p();
+    let table: [Activation; 17] = [
+        (Tensor::relu, |x| x.max(0.0)),
+        (Tensor::relu6, |x| x.clamp(0.0, 6.0)),
+        (|x| x.leaky_relu(0.01), |x| if x < 0.0 { 0.01 * x } else { x }),
+        (|x| x.elu(0.7), |x| if x < 0.0 { 0.7 * x.exp_m1() } else { x }),
+        (Tensor::selu, |x| {
+            1.0507009873554805 * if x < 0.0 { 1.6732632423543772 * x.exp_m1() } else { x }
+        }),
+        (|x| x.celu(2.0), |x| if x < 0.0 { 2.0 * (x / 2.0).exp_m1() } else { x }),
+        (Tensor::sigmoid, |x| 1.0 / (1.0 + (-x).exp())),
+        (Tensor::log_sigmoid, |x| -(-x).exp().ln_1p()),
+        (Tensor::softplus, softplus),
+        (Tensor::soft_sign, |x| x / (1.0 + x.abs())),
+        (Tensor::hard_tanh, |x| x.clamp(-1.0, 1.0)),
+        (Tensor::hard_sigmoid, |x| (x + 3.0).clamp(0.0, 6.0) / 6.0),
+        (Tensor::hard_silu, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
+        (|x| x.squareplus(4.0), |x| (x + (x * x + 4.0).sqrt()) / 2.0),
+        (Tensor::mish, |x| x * x.exp().ln_1p().tanh()),
+        (Tensor::silu, |x| x / (1.0 + (-x).exp())),
+        (Tensor::gelu, |x| {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
+            0.5 * x * (1.0 + inner.tanh())
+        }),
+    ];
+    let points: Vec<f64> = (-40..=40).map(|i| f64::from(i) * 0.25).collect();
+    let x = Tensor::from_vec(points.clone(), [points.len()]);
+    for (i, (method, definition)) in table.into_iter().enumerate() {
+        for (&x, got) in points.iter().zip(v::<f64>(&method(&x))) {
+            let want = definition(x);
+            assert!((got - want).abs() <= 1e-14 * want.abs().max(1.0), "{i}: {got} of {x}: {want}");
+        }
+        let odd = v::<f64>(&method(&Tensor::from([f64::NAN, 200.0, -200.0, 1e300, -1e300])));
+        assert!(odd[0].is_nan(), "{i}: NaN becomes {}", odd[0]);
+        assert!(odd[1..3].iter().all(|x| x.is_finite()), "{i}: {odd:?}");
+    }
+}
+
+#[test]
+fn sums_of_logarithms_and_lengths_at_the_edges() {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let x = Tensor::from([inf, inf, -inf, -inf, nan, 0.0, 800.0, -800.0, 1e308]);
+    let y = Tensor::from([inf, -inf, -inf, 3.0, 1.0, -inf, 800.0, -800.0, -1e308]);
+    let ln2 = std::f64::consts::LN_2;
+    let want = [inf, inf, -inf, 3.0, nan, 0.0, 800.0 + ln2, -800.0 + ln2, 1e308];
+    for (got, want) in v::<f64>(&x.logaddexp(&y)).into_iter().zip(want) {
+        assert!(got == want || got.is_nan() && want.is_nan(), "{got} instead of {want}");
+    }
+    let x = Tensor::from([inf, nan, nan, 0.0, -0.0, 3e300, 5e-324, 1e200, -3.0]);
+    let y = Tensor::from([nan, -inf, 1.0, 0.0, 0.0, -4e300, 0.0, 1e-200, 4.0]);
+    let want = [inf, inf, nan, 0.0, 0.0, 5e300, 5e-324, 1e200, 5.0];
+    for (got, want) in v::<f64>(&x.hypot(&y)).into_iter().zip(want) {
+        let near = (got - want).abs() <= 4e-16 * want;
+        assert!(near || got == want || got.is_nan() && want.is_nan(), "{got} instead of {want}");
+    }
     assert_eq!(v::<bool>(&x.gt(0.0)), [false, false, false, true, true]);
     assert_eq!(v::<bool>(&!x.le(0.0)), [false, false, false, true, true]);
     let odd = Tensor::from([f32::NAN, f32::INFINITY, 1.0]);
@@ -283,6 +359,12 @@ fn a_mistake_names_the_method_that_was_called() {
         ("logsumexp", a.logsumexp(2)),
         ("gelu", i.gelu()),
         ("silu", i.silu()),
+        ("mish", i.mish()),
+        ("selu", i.selu()),
+        ("log_sigmoid", i.log_sigmoid()),
+        ("hard_silu", i.hard_silu()),
+        ("hypot", i.hypot(&a)),
+        ("logaddexp", a.logaddexp(&b)),
         ("stack", Tensor::stack(&[&a, &b], 0)),
         ("stack", Tensor::stack(&[&a, &a], 3)),
         ("dot", i.dot(&Tensor::from(1.0f32))),

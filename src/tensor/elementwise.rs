@@ -32,14 +32,50 @@ unary! {
     round Round;
     /// e to the power of each element.
     exp Exp;
+    /// 2 to the power of each element.
+    exp2 Exp2;
+    /// e to the power of each element, less 1; precise where that is near 0.
+    ///
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1e-10f32]).expm1().to_vec::<f32>()?, [1e-10]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    expm1 Expm1;
     /// Natural logarithm.
     log Log;
+    /// Natural logarithm of 1 more than each element; precise where that is near 0.
+    ///
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1e-10f32]).log1p().to_vec::<f32>()?, [1e-10]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    log1p Log1p;
+    /// Logarithm to the base 2.
+    log2 Log2;
+    /// Logarithm to the base 10.
+    log10 Log10;
     /// Square root, correctly rounded.
     sqrt Sqrt;
     /// Reciprocal of the square root.
     rsqrt Rsqrt;
+    /// Cube root; of a negative number, the negative one.
+    cbrt Cbrt;
+    /// `1 / (1 + exp(-x))`; the same as [`Tensor::sigmoid`].
+    logistic Logistic;
     /// Hyperbolic tangent.
     tanh Tanh;
+    /// Hyperbolic sine.
+    sinh Sinh;
+    /// Hyperbolic cosine.
+    cosh Cosh;
+    /// Inverse of the hyperbolic sine.
+    asinh Asinh;
+    /// Inverse of the hyperbolic cosine, not negative; NaN below 1.
+    acosh Acosh;
+    /// Inverse of the hyperbolic tangent; infinite at ±1 and NaN beyond.
+    atanh Atanh;
     /// Sine of radians.
     sin Sin;
     /// Cosine of radians.
@@ -159,6 +195,88 @@ impl Tensor {
             Some(p) if n < 0 => p.reciprocal(),
             Some(p) => p,
         }
+    }
+
+    /// `√(x² + y²)`, within 3 units in the last place, without overflow or underflow on
+    /// the way. Infinite if either is, whatever the other.
+    ///
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([3e30f32, f32::INFINITY]);
+    /// assert_eq!(x.hypot(Tensor::from([4e30f32, f32::NAN])).to_vec::<f32>()?, [5e30, f32::INFINITY]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn hypot(&self, other: impl Operand) -> Tensor {
+        let at = At::caller();
+        if let Err(poisoned) = self.floating("hypot", at) {
+            return poisoned;
+        }
+        let (x, y) = match self.pair("hypot", other, at) {
+            Ok((x, y)) => (x.abs(), y.abs()),
+            Err(poisoned) => return poisoned,
+        };
+        let (greater, lesser) = (x.maximum(&y), x.minimum(&y));
+        let one = self.like(1.0, at);
+        let ratio = lesser / greater.eq(self.like(0.0, at)).select(&one, &greater);
+        let length = greater * (ratio.square() + one).sqrt();
+        let infinity = self.like(f64::INFINITY, at);
+        (x.eq(&infinity) | y.eq(&infinity)).select(&infinity, length)
+    }
+
+    /// `log(exp(x) + exp(y))`, without overflow: the sum of what logarithms stand for.
+    ///
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1000.0f32, f32::NEG_INFINITY]);
+    /// let sum = x.logaddexp(Tensor::from([1000.0f32, f32::NEG_INFINITY]));
+    /// assert_eq!(sum.to_vec::<f32>()?, [1000.6931, f32::NEG_INFINITY]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn logaddexp(&self, other: impl Operand) -> Tensor {
+        self.log_sum_of_two("logaddexp", other, At::caller(), |d| d.exp().log1p())
+    }
+
+    /// `log2(exp2(x) + exp2(y))`, without overflow.
+    ///
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-3.0f32, 2000.0]);
+    /// assert_eq!(x.logaddexp2(&x).to_vec::<f32>()?, [-2.0, 2001.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn logaddexp2(&self, other: impl Operand) -> Tensor {
+        let at = At::caller();
+        let log2 = |d: Tensor| d.exp2().log1p() * d.like(std::f64::consts::LOG2_E, at);
+        self.log_sum_of_two("logaddexp2", other, at, log2)
+    }
+
+    /// The greater of two logarithms, and the logarithm of 1 plus the ratio of what the
+    /// lesser and the greater stand for, given the difference.
+    pub(crate) fn log_sum_of_two(
+        &self,
+        op: &str,
+        other: impl Operand,
+        at: At,
+        log_of_one_more: impl FnOnce(Tensor) -> Tensor,
+    ) -> Tensor {
+        if let Err(poisoned) = self.floating(op, at) {
+            return poisoned;
+        }
+        let (x, y) = match self.pair(op, other, at) {
+            Ok(both) => both,
+            Err(poisoned) => return poisoned,
+        };
+        let difference = &x - &y;
+        // Infinities of one sign differ by NaN: they are equal.
+        let undefined = difference.isnan();
+        let difference = undefined.select(self.like(0.0, at), difference);
+        // Not the negated magnitude, whose derivative at 0 would be that of one side: with
+        // the halves of a tie that `min` and `max` give, each operand has half.
+        let ratio = difference.minimum(-&difference);
+        x.maximum(y) + log_of_one_more(ratio)
     }
 
     /// Each element to a power; the same as [`Tensor::pow`].

@@ -15,6 +15,7 @@
 //! | `host` | conversions from and to host data |
 //! | `display` | printing |
 
+mod activation;
 mod apply;
 mod at;
 mod create;

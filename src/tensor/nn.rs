@@ -1,4 +1,5 @@
-//! What neural networks are made of, composed from the other methods.
+//! What neural networks are made of, composed from the other methods: functions along
+//! axes. Those of single elements are in `activation.rs`.
 //!
 //! Half types are widened to `f32` inside whatever sums over an axis, and rounded
 //! once at the end.
@@ -10,58 +11,6 @@ use super::{Axes, Tensor, keepdims};
 use crate::{DType, Type};
 
 impl Tensor {
-    /// `max(x, 0)`, whose derivative at 0 is 0.
-    #[track_caller]
-    pub fn relu(&self) -> Tensor {
-        let zero = self.like(0.0, At::caller());
-        // Not the maximum, which gives half of a tie to each side.
-        self.le(&zero).select(zero, self)
-    }
-
-    /// `1 / (1 + exp(-x))`.
-    #[track_caller]
-    pub fn sigmoid(&self) -> Tensor {
-        self.sigmoid_of("sigmoid", At::caller())
-    }
-
-    fn sigmoid_of(&self, op: &str, at: At) -> Tensor {
-        if let Err(poisoned) = self.floating(op, at) {
-            return poisoned;
-        }
-        let one = self.like(1.0, at);
-        &one / ((-self).exp() + &one)
-    }
-
-    /// `x · sigmoid(x)`.
-    #[track_caller]
-    pub fn silu(&self) -> Tensor {
-        self * self.sigmoid_of("silu", At::caller())
-    }
-
-    /// `0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))`: the approximation that
-    /// `jax.nn.gelu` uses by default.
-    #[track_caller]
-    pub fn gelu(&self) -> Tensor {
-        let at = At::caller();
-        if let Err(poisoned) = self.floating("gelu", at) {
-            return poisoned;
-        }
-        let cubic = self * self * self * self.like(0.044715, at);
-        let inner = (self + cubic) * self.like((2.0 / std::f64::consts::PI).sqrt(), at);
-        (inner.tanh() + self.like(1.0, at)) * self * self.like(0.5, at)
-    }
-
-    /// `x Φ(x)`, with the error function.
-    #[track_caller]
-    pub fn gelu_exact(&self) -> Tensor {
-        let at = At::caller();
-        if let Err(poisoned) = self.floating("gelu_exact", at) {
-            return poisoned;
-        }
-        let phi = (self * self.like(std::f64::consts::FRAC_1_SQRT_2, at)).erf();
-        (phi + self.like(1.0, at)) * self * self.like(0.5, at)
-    }
-
     /// `exp(x) / Σ exp(x)` along an axis, without overflow.
     #[track_caller]
     pub fn softmax(&self, axis: impl Into<Axes>) -> Tensor {

@@ -272,9 +272,27 @@ def exact(x):
     return (-1) ** sign * Fraction(int(mantissa)) * Fraction(2) ** exponent
 
 
+def logistic(x):
+    """In the form that keeps its digits on the side of `x`; numpy has no such function."""
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
+
+
 TRANSCENDENTAL = {
     "exp": (mpmath.exp, np.exp),
+    "exp2": (lambda x: mpmath.power(2, x), np.exp2),
+    "expm1": (mpmath.expm1, np.expm1),
     "log": (mpmath.log, np.log),
+    "log1p": (mpmath.log1p, np.log1p),
+    "log2": (lambda x: mpmath.log(x, 2), np.log2),
+    "log10": (mpmath.log10, np.log10),
+    "cbrt": (lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), np.cbrt),
+    "logistic": (lambda x: 1 / (1 + mpmath.exp(-x)), logistic),
+    "sinh": (mpmath.sinh, np.sinh),
+    "cosh": (mpmath.cosh, np.cosh),
+    "asinh": (mpmath.asinh, np.arcsinh),
+    "acosh": (mpmath.acosh, np.arccosh),
+    "atanh": (mpmath.atanh, np.arctanh),
     "rsqrt": (lambda x: 1 / mpmath.sqrt(x), lambda x: 1 / np.sqrt(x)),
     "tanh": (mpmath.tanh, np.tanh),
     "sin": (mpmath.sin, np.sin),
@@ -285,7 +303,19 @@ TRANSCENDENTAL = {
 # IEEE and the C standard, where a limit or the sign of a zero has to be chosen.
 SPECIAL = {
     "exp": {math.inf: math.inf, -math.inf: 0.0},
+    "exp2": {math.inf: math.inf, -math.inf: 0.0},
+    "expm1": {math.inf: math.inf, -math.inf: -1.0},
     "log": {math.inf: math.inf, 0.0: -math.inf},
+    "log1p": {math.inf: math.inf, -1.0: -math.inf},
+    "log2": {math.inf: math.inf, 0.0: -math.inf},
+    "log10": {math.inf: math.inf, 0.0: -math.inf},
+    "cbrt": {math.inf: math.inf, -math.inf: -math.inf},
+    "logistic": {math.inf: 1.0, -math.inf: 0.0},
+    "sinh": {math.inf: math.inf, -math.inf: -math.inf},
+    "cosh": {math.inf: math.inf, -math.inf: math.inf},
+    "asinh": {math.inf: math.inf, -math.inf: -math.inf},
+    "acosh": {math.inf: math.inf},
+    "atanh": {1.0: math.inf, -1.0: -math.inf},
     "rsqrt": {math.inf: 0.0},
     "tanh": {math.inf: 1.0, -math.inf: -1.0},
     "sin": {math.inf: math.nan, -math.inf: math.nan},
@@ -294,20 +324,37 @@ SPECIAL = {
 }
 
 
+# The functions that keep the sign of a zero.
+ODD = ("sin", "tanh", "erf", "expm1", "log1p", "cbrt", "sinh", "asinh", "atanh")
+
+# Outside, the result is NaN.
+DOMAIN = {
+    "log": (0, math.inf),
+    "log1p": (-1, math.inf),
+    "log2": (0, math.inf),
+    "log10": (0, math.inf),
+    "rsqrt": (0, math.inf),
+    "acosh": (1, math.inf),
+    "atanh": (-1, 1),
+}
+
+
 def transcendental(op, x):
     """The function of a float, exact enough to be rounded to any type."""
     if math.isnan(x):
         return x
-    if x == 0 and op in ("sin", "tanh", "erf"):
+    if x == 0 and op in ODD:
         return x
     if x == 0 and op == "rsqrt":
         return math.copysign(math.inf, x)
-    if x < 0 and op in ("log", "rsqrt"):
+    low, high = DOMAIN.get(op, (-math.inf, math.inf))
+    if not low <= x <= high:
         return math.nan
     if x in SPECIAL[op]:
         return SPECIAL[op][x]
-    if op == "exp" and abs(x) > 800:
-        return math.inf if x > 0 else 0.0
+    # Out of every type's range: mpmath would try to write the number down.
+    if op in ("exp", "exp2", "expm1", "logistic", "sinh", "cosh") and abs(x) > 1200:
+        return SPECIAL[op][math.copysign(math.inf, x)]
     return exact(TRANSCENDENTAL[op][0](mpmath.mpf(x)))
 
 

@@ -1,4 +1,4 @@
-//! The commands that are one program each: demo, bench, bless, fuzz.
+//! The commands that are one program each: demo, bench, bless, fuzz, ulp.
 
 use crate::args::Args;
 use crate::{setup, shell};
@@ -49,4 +49,12 @@ pub fn fuzz(mut args: Args) -> Result<(), String> {
     let mut cargo = shell::cargo();
     cargo.args(["run", "--release", "--package", "kiln-fuzz", "--", "--hours"]);
     shell::run(cargo.arg(hours).args(args.remaining()))
+}
+
+/// The table of errors; the words are those of `kiln-ulp`.
+pub fn ulp(args: Args) -> Result<(), String> {
+    setup::build()?;
+    let mut cargo = shell::cargo();
+    cargo.args(["run", "--release", "--package", "kiln-fuzz", "--bin", "kiln-ulp", "--"]);
+    shell::run(cargo.args(args.remaining()))
 }

@@ -28,6 +28,7 @@ cargo xtask COMMAND
   bless [FILTER]                   rewrite the expectations of file tests; read the diff
   tidy                             crate boundaries, headers, paths, switches, links
   goldens [--verify]               numpy's values for the ops: regenerate, or compare
+  ulp [--stride N] [FUNCTION..]    the errors of functions, as the table in docs/numerics.md
   fuzz [--hours N]                 random programs for that long; prints its seed
   setup                            install what a build needs
   help                             this text
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::command(args),
         Some("goldens") => goldens::run(args),
         Some("fuzz") => commands::fuzz(args),
+        Some("ulp") => commands::ulp(args),
         Some("setup") => args.done().and_then(|()| setup::build()),
         None | Some("help" | "--help" | "-h") => {
             println!("{HELP}");

@@ -8,7 +8,7 @@ mod common;
 
 use common::{Builder, Random, arguments, run_group, same, single};
 use kiln_codegen::interpret::Buffer;
-use kiln_ir::op::{Binary, CumulativeKind, ReduceKind, Unary, WindowCombine};
+use kiln_ir::op::{CumulativeKind, ErrorBound, ReduceKind, WindowCombine};
 use kiln_ir::{DType, Form, Literal, Op, Scalar, Value, eval};
 
 /// How a result may differ from `eval`.
@@ -24,16 +24,8 @@ fn bound(op: &Op, result: DType, steps: usize) -> Bound {
     let steps = steps as f64 + 2.0;
     match op {
         _ if !result.is_float() => Bound::Exact,
-        Op::Unary(
-            Unary::Exp
-            | Unary::Log
-            | Unary::Tanh
-            | Unary::Sin
-            | Unary::Cos
-            | Unary::Erf
-            | Unary::Rsqrt,
-        ) => Bound::Ulps(if result.is_half() { 1 } else { 2 }),
-        Op::Binary(Binary::Pow) => Bound::Ulps(if result.is_half() { 1 } else { 2 }),
+        Op::Unary(f) => near(f.error_bound(), result),
+        Op::Binary(f) => near(f.error_bound(), result),
         Op::Reduce(reduce) if matches!(reduce.kind, ReduceKind::Sum | ReduceKind::Prod) => {
             Bound::Sum(steps)
         }
@@ -50,6 +42,11 @@ fn bound(op: &Op, result: DType, steps: usize) -> Bound {
         Op::DotGeneral(_) => Bound::Sum(steps),
         _ => Bound::Exact,
     }
+}
+
+/// `eval` rounds once more, so a bound of 1.5 units may be 2 places away.
+fn near(bound: Option<ErrorBound>, result: DType) -> Bound {
+    bound.map_or(Bound::Exact, |b| Bound::Ulps((b.ulps(result) + 0.5) as u64))
 }
 
 fn epsilon(dtype: DType) -> f64 {

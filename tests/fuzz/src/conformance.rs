@@ -1,8 +1,7 @@
 //! The walk: every sample of every op, compiled alone, against the interpreter.
 
 use kiln_driver::Isa;
-use kiln_ir::op::Binary;
-use kiln_ir::op::{CumulativeKind, Domain, ReduceKind, Sample, Unary, WindowCombine};
+use kiln_ir::op::{CumulativeKind, Domain, ErrorBound, ReduceKind, Sample, WindowCombine};
 use kiln_ir::{DType, Graph, Literal, Op, ParameterInfo, Scalar, Type};
 
 use crate::compare::{Closeness, difference};
@@ -75,17 +74,15 @@ fn check(sample: &Sample, isa: Isa, seed: u64) -> Result<(), String> {
 /// What the documentation promises of one op.
 fn closeness(op: &Op, arguments: &[Literal], want: &Literal) -> Closeness {
     let float = want.ty().dtype.is_float();
-    let half = want.ty().dtype.is_half();
-    // Halves are computed in f32 and rounded once: one unit where that was a tie.
-    let ulps = |f32_bound: f64| Closeness::Near {
-        ulps: if half { 1.0 } else { f32_bound },
-        absolute: 0.0,
+    // The interpreter's value is itself rounded: half a unit more.
+    let near = |bound: Option<ErrorBound>| match bound {
+        Some(bound) => Closeness::Near { ulps: bound.ulps(want.ty().dtype) + 0.5, absolute: 0.0 },
+        None => Closeness::Exact,
     };
     match op {
         _ if !float => Closeness::Exact,
-        Op::Unary(Unary::Exp | Unary::Log | Unary::Sin | Unary::Cos) => ulps(1.0 + 0.5),
-        Op::Unary(Unary::Tanh | Unary::Erf | Unary::Rsqrt) => ulps(2.0 + 0.5),
-        Op::Binary(Binary::Pow) => ulps(4.0),
+        Op::Unary(f) => near(f.error_bound()),
+        Op::Binary(f) => near(f.error_bound()),
         Op::Reduce(r) if matches!(r.kind, ReduceKind::Sum | ReduceKind::Prod) => {
             sums(arguments[0].ty().elements() / want.ty().elements().max(1), &arguments[..1], want)
         }

@@ -273,26 +273,50 @@ impl Generator {
                 }
             }
             // Bounded, with bounded slope.
-            Unary::Tanh | Unary::Erf => {
+            Unary::Tanh | Unary::Erf | Unary::Logistic => {
                 if self.rough {
                     self.add(f, &[value], false, 0);
                 }
             }
+            // Never steeper than 1.
+            Unary::Asinh => {
+                if self.rough {
+                    self.add(f, &[value], false, depth);
+                }
+            }
             // Bounded slope only for small arguments: of inputs, which are small.
-            Unary::Sin | Unary::Cos | Unary::Exp => {
+            Unary::Sin
+            | Unary::Cos
+            | Unary::Exp
+            | Unary::Exp2
+            | Unary::Expm1
+            | Unary::Sinh
+            | Unary::Cosh => {
                 if self.rough && depth == 0 {
                     self.add(f, &[value], false, 2);
                 }
             }
-            Unary::Log | Unary::Rsqrt => {
-                // Away from the pole: of 1 + |x|.
+            // Steep without bound at 1: of the tanh of inputs, which is not near it.
+            Unary::Atanh => {
+                if self.rough && depth == 0 && self.ty(i).dtype.is_float() {
+                    if let Ok(inside) = self.graph.add1(Unary::Tanh, &[value], None) {
+                        self.add(f, &[inside], false, 2);
+                    }
+                }
+            }
+            Unary::Log
+            | Unary::Log1p
+            | Unary::Log2
+            | Unary::Log10
+            | Unary::Cbrt
+            | Unary::Acosh
+            | Unary::Rsqrt => {
+                // Away from where it is steep: of 1 + |x|, for acosh of 2 + |x|.
                 if self.rough && self.ty(i).dtype.is_float() {
                     let ty = self.ty(i);
-                    let one = self.graph.add1(
-                        Constant { value: Literal::scalar(Scalar::one(ty.dtype)) },
-                        &[],
-                        None,
-                    );
+                    let away = if f == Unary::Acosh { 2.0 } else { 1.0 };
+                    let away = Literal::scalar(Scalar::from_f64(ty.dtype, away));
+                    let one = self.graph.add1(Constant { value: away }, &[], None);
                     let broadcast = Broadcast { shape: ty.shape.clone(), axes: vec![] };
                     let shifted = one
                         .and_then(|one| self.graph.add1(broadcast, &[one], None))

@@ -10,6 +10,7 @@
 //! | [`mod@shrink`] | a small program that fails as a large one does |
 //! | [`conformance`] | every sample of every op on every instruction set |
 //! | [`compare`] | when two results agree |
+//! | [`ulp`] | errors of functions, against their bounds |
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ pub mod extract;
 pub mod generate;
 mod random;
 pub mod shrink;
+pub mod ulp;
 pub mod variant;
 
 pub use random::Random;

@@ -216,7 +216,8 @@ impl Formula<'_> {
         self.mul(p, b)
     }
 
-    fn power_of_two(&mut self, n: ExprId) -> ExprId {
+    /// `2^n` for a normal result, `n` in the low bits of the pattern.
+    pub fn power_of_two(&mut self, n: ExprId) -> ExprId {
         let Layout { significand, bias, .. } = *self.layout();
         let one = self.bits_constant((bias << significand) as u64);
         let up = self.shl(n, significand);

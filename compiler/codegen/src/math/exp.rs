@@ -9,6 +9,7 @@
 use kiln_ir::DType;
 
 use super::build::Formula;
+use super::pair::{Pair, fast_sum};
 use crate::kernel::{ExprId, Exprs};
 
 /// `(exp(r) - 1 - r) / r^2` on [-ln 2 / 2, ln 2 / 2].
@@ -74,6 +75,36 @@ pub(crate) fn exp_normal(f: &mut Formula, a: ExprId) -> ExprId {
 
 /// `exp(a) = p * 2^n`: `p`, `n`, and a pattern with `n` in its low bits.
 fn reduced(f: &mut Formula, a: ExprId) -> (ExprId, ExprId, ExprId) {
+    let Parts { main, small, whole, n } = parts(f, a);
+    let p = f.add(main, small);
+    let one = f.c(1.0);
+    (f.add(p, one), whole, n)
+}
+
+/// `exp(a) = 2^n * (1 + main + small)`.
+pub(super) struct Parts {
+    /// At most half of ln 2 in magnitude.
+    pub main: ExprId,
+    /// What `main` lacks, known to less than an ulp of `main`.
+    pub small: ExprId,
+    /// `n` as a float.
+    pub whole: ExprId,
+    /// `n` in the low bits of a pattern.
+    pub n: ExprId,
+}
+
+/// `exp(a) = 2^n * (high + low)`, with a few bits more than the type has; `n` in the low
+/// bits of a pattern.
+pub(super) fn exp_pair(f: &mut Formula, a: ExprId) -> (Pair, ExprId) {
+    let Parts { main, small, n, .. } = parts(f, a);
+    let one = f.c(1.0);
+    let sum = fast_sum(f, one, main);
+    let small = f.add(sum.low, small);
+    (fast_sum(f, sum.high, small), n)
+}
+
+/// Takes `exp(a)` apart.
+pub(super) fn parts(f: &mut Formula, a: ExprId) -> Parts {
     let (n, bits) = f.nearest(a, std::f64::consts::LOG2_E);
     let (ln2, tail): ([f64; 2], &[f64]) = match f.ty {
         DType::F32 => (LN2_F32, &TAIL_F32),
@@ -87,9 +118,7 @@ fn reduced(f: &mut Formula, a: ExprId) -> (ExprId, ExprId, ExprId) {
     let q = f.horner(r, tail);
     let square = f.mul(r, r);
     let small = f.fma(q, square, low);
-    let p = f.add(main, small);
-    let one = f.c(1.0);
-    (f.add(p, one), n, bits)
+    Parts { main, small, whole: n, n: bits }
 }
 
 /// `(2^r - 1) / r` on [-1/2, 1/2], for `f32` results that are part of something

@@ -4,12 +4,12 @@
     python3 -m venv env && env/bin/pip install mpmath
     env/bin/python fit.py               # coefficients
     env/bin/python fit.py pieces        # the tables of functions in pieces
-    env/bin/python fit.py points        # points.txt, which the tests read
+    env/bin/python fit.py points        # tests/fuzz/src/ulp/points.txt
 
 Each polynomial is the best approximation in the sense of the largest weighted
 error (Remez exchange, in 120 digits), with its coefficients then rounded to the
 type. Both errors are printed, in exact arithmetic; what evaluation adds is measured
-by the sweeps in `sweep.rs`. The output depends on nothing but this file.
+by the sweeps in `tests/fuzz/src/ulp`. The output depends on nothing but this file.
 """
 
 from mpmath import mp, mpf
@@ -227,6 +227,14 @@ def shortest(x):
     return text if "." in text or "e" in text else text + ".0"
 
 
+def cubes(powers, rounding):
+    """The inverse cube root of a significand, and of the powers of two around it."""
+    fit("inverse cube root", lambda x: 1 / mpmath.cbrt(x), mpmath.cbrt, powers,
+        mpmath.sqrt(0.5), mpmath.sqrt(2), rounding)
+    parts("inverse cube roots of 1/2 and 2", mpmath.cbrt(2), [0], rounding)
+    parts("", 1 / mpmath.cbrt(2), [0], rounding)
+
+
 def singles():
     print("== f32 ==")
     half = LN2 / 2
@@ -236,10 +244,16 @@ def singles():
     fit("exp", exp_tail, lambda x: x**2 / mpmath.exp(x) + floor, range(5), -half * margin,
         half * margin, single)
     exp2_tail = tail(lambda x: mpf(2) ** x, lambda x: 1, lambda x: x)
-    for n in (5, 6):
+    for n in (5, 6, 7):
         fit(f"exp2 {n}", exp2_tail, lambda x: abs(x) + floor, range(n), -margin / 2, margin / 2, single)
     fit("log", log_tail, lambda x: relative(lambda t: t**3, mpmath.log1p, x) + floor, range(8),
-        mpf("-0.25"), mpf("0.5"), single)
+        mpmath.sqrt(0.5) - 1, mpmath.sqrt(2) - 1, single)
+
+    parts("log10 2", mpmath.log10(2), [15, 0], single)
+    parts("log10 e", 1 / mpmath.log(10), [0, 0], single)
+    parts("log2 e", 1 / LN2, [0, 0], single)
+    cubes(range(6), single)
+    fit("sinh", odd(mpmath.sinh, 1), lambda z: z + floor, range(4), 0, 1, single)
 
     limit = mpf("0.65")
     for n in (4, 5, 6):
@@ -278,17 +292,24 @@ def doubles():
     for n in (11,):
         fit(f"exp {n}", exp_tail, lambda x: x**2 / mpmath.exp(x) + floor, range(n), -half * margin,
             half * margin, double)
-    # log(m) = 2 atanh(s), s = f / (2 + f), m in [3/4, 3/2)
+    exp2_tail = tail(lambda x: mpf(2) ** x, lambda x: 1, lambda x: x)
+    for n in (12, 13):
+        fit(f"exp2 {n}", exp2_tail, lambda x: abs(x) + floor, range(n), -margin / 2, margin / 2, double)
+    parts("log10 2", mpmath.log10(2), [40, 0], double)
+    parts("log10 e", 1 / mpmath.log(10), [0, 0], double)
+    cubes(range(8), double)
+    fit("sinh", odd(mpmath.sinh, 1), lambda z: z + floor, range(8), 0, 1, double)
+    # log(m) = 2 atanh(s), s = f / (2 + f), m in [1/sqrt(2), sqrt(2))
     for n in (7, 8):
-        fit(f"atanh {n}", odd(lambda s: 2 * mpmath.atanh(s), 2), lambda z: z / 2 + floor, range(n), 0, mpf("0.2")**2, double)
+        fit(f"atanh {n}", odd(lambda s: 2 * mpmath.atanh(s), 2), lambda z: z / 2 + floor, range(n), 0, mpf("0.1716")**2, double)
     fit("pow rest", tail(lambda z: near(lambda z: (2 * mpmath.atanh(mpmath.sqrt(z)) / mpmath.sqrt(z) - 2) / z, z), lambda z: mpf(2) / 3, lambda z: z),
-        lambda z: z * z / 2 + floor, range(7), 0, mpf("0.2")**2, double)
+        lambda z: z * z / 2 + floor, range(7), 0, mpf("0.1716")**2, double)
     parts("2/3", mpf(2) / 3, [0, 0], double)
     parts("log2 e", 1 / LN2, [0, 0], double)
     parts("ln 2", LN2, [0, 0], double)
     parts("2 pi", 2 * mpmath.pi, [0, 0], double)
     fit("log2 short", tail(lambda z: 2 * mpmath.atanh(mpmath.sqrt(z)) / mpmath.sqrt(z) / LN2, lambda z: 0, lambda z: 1),
-        lambda z: LN2 / 2, range(6), 0, mpf("0.2")**2, double)
+        lambda z: LN2 / 2, range(6), 0, mpf("0.1716")**2, double)
     fit("exp2 short", lambda x: mpf(2) ** x, lambda x: mpf(2) ** -x, range(8), -margin / 2, margin / 2, double)
     for limit, n in ((mpf("0.55"), 10), (mpf("0.55"), 11), (mpf("0.55"), 12)):
         fit(f"tanh {n}", odd(mpmath.tanh, 1), lambda z: z + floor, range(n), 0, limit**2, double)
@@ -324,7 +345,21 @@ def points():
     one = lambda low, high: [random.uniform(low, high) for _ in range(100)]
     wide = lambda low, high: [math.ldexp(random.uniform(1, 2), random.randint(low, high)) for _ in range(100)]
     both = lambda xs: [x if i % 2 == 0 else -x for i, x in enumerate(xs)]
+    fewer = lambda low, high: one(low, high)[:40]
     functions = {
+        "exp2": (lambda x: mpf(2) ** x, both(fewer(0, 1) + fewer(1, 1020))),
+        "expm1": (mpmath.expm1, both(fewer(0, 1) + fewer(0.5, 50) + wide(-60, 9))),
+        "log1p": (mpmath.log1p, both(fewer(0, 1)) + wide(-60, 1023)),
+        "log2": (lambda x: mpmath.log(x, 2), fewer(0.5, 2) + wide(-1074, 1023)),
+        "log10": (mpmath.log10, fewer(0.5, 2) + wide(-1074, 1023)),
+        "rsqrt": (lambda x: 1 / mpmath.sqrt(x), wide(-1074, 1023)),
+        "cbrt": (lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), both(wide(-1074, 1023))),
+        "logistic": (lambda x: 1 / (1 + mpmath.exp(-x)), both(fewer(0, 5) + fewer(0, 744))),
+        "sinh": (mpmath.sinh, both(fewer(0, 2) + fewer(1, 710) + wide(-60, 1)[:40])),
+        "cosh": (mpmath.cosh, both(fewer(0, 2) + fewer(1, 710) + wide(-60, 1)[:40])),
+        "asinh": (mpmath.asinh, both(fewer(0, 2) + wide(-60, 1023))),
+        "acosh": (mpmath.acosh, fewer(1, 1.1) + fewer(1, 4) + wide(0, 1023)),
+        "atanh": (mpmath.atanh, both(fewer(0, 1) + fewer(0, 0.3) + wide(-60, -1)[:40])),
         "exp": (mpmath.exp, one(-1, 1) + one(-745, 709) + wide(-60, -1)),
         "log": (mpmath.log, one(0.5, 2) + wide(-1074, 1023) + one(0.99, 1.01)),
         "tanh": (mpmath.tanh, both(one(0, 1) + one(0.5, 20) + wide(-60, 3))),

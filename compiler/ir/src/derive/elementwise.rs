@@ -60,7 +60,27 @@ pub(crate) fn unary(
                 r.select(up, t, down)
             }
             Unary::Exp => r.mul(t, y),
+            Unary::Exp2 => {
+                let slope = r.scale(y, std::f64::consts::LN_2);
+                r.mul(t, slope)
+            }
+            Unary::Expm1 => {
+                let one = r.number(1.0, y);
+                let slope = r.binary(Binary::Add, y, one);
+                r.mul(t, slope)
+            }
             Unary::Log => r.div(t, x),
+            Unary::Log1p => {
+                let one = r.number(1.0, x);
+                let more = r.binary(Binary::Add, x, one);
+                r.div(t, more)
+            }
+            Unary::Log2 | Unary::Log10 => {
+                let quotient = r.div(t, x);
+                let two = op == Unary::Log2;
+                let base = if two { std::f64::consts::LOG2_E } else { std::f64::consts::LOG10_E };
+                r.scale(quotient, base)
+            }
             Unary::Sqrt => {
                 let half = r.number(0.5, y);
                 let slope = r.div(half, y);
@@ -70,6 +90,49 @@ pub(crate) fn unary(
                 let quotient = r.div(y, x);
                 let slope = r.scale(quotient, -0.5);
                 r.mul(t, slope)
+            }
+            // By y², which is 0 at 0 where x / y would be undefined.
+            Unary::Cbrt => {
+                let square = r.mul(y, y);
+                let below = r.scale(square, 3.0);
+                r.div(t, below)
+            }
+            Unary::Logistic => {
+                let less = r.from_number(1.0, y);
+                let slope = r.mul(y, less);
+                r.mul(t, slope)
+            }
+            Unary::Sinh => {
+                let slope = r.unary(Unary::Cosh, x);
+                r.mul(t, slope)
+            }
+            Unary::Cosh => {
+                let slope = r.unary(Unary::Sinh, x);
+                r.mul(t, slope)
+            }
+            Unary::Asinh => {
+                let square = r.mul(x, x);
+                let one = r.number(1.0, x);
+                let sum = r.binary(Binary::Add, square, one);
+                let slope = r.unary(Unary::Rsqrt, sum);
+                r.mul(t, slope)
+            }
+            // x² - 1 as (x + 1)(x - 1), each root for itself: nothing overflows.
+            Unary::Acosh => {
+                let less = r.minus(x, 1.0);
+                let one = r.number(1.0, x);
+                let more = r.binary(Binary::Add, x, one);
+                let less = r.unary(Unary::Rsqrt, less);
+                let more = r.unary(Unary::Rsqrt, more);
+                let slope = r.mul(less, more);
+                r.mul(t, slope)
+            }
+            Unary::Atanh => {
+                let less = r.from_number(1.0, x);
+                let one = r.number(1.0, x);
+                let more = r.binary(Binary::Add, x, one);
+                let below = r.mul(less, more);
+                r.div(t, below)
             }
             // 1 - y² as (1 + y)(1 - y), which keeps its digits where y is near ±1.
             Unary::Tanh => {

@@ -33,7 +33,7 @@ pub use attr::{Attr, Attrs};
 pub use contraction::{DotDims, DotGeneral};
 pub use control::{Call, OptimizationBarrier, Parameter};
 pub use dynamic::{DynamicSlice, DynamicUpdateSlice};
-pub use elementwise::{Binary, Clamp, Compare, Convert, Select, Unary};
+pub use elementwise::{Binary, Clamp, Compare, Convert, ErrorBound, Select, Unary};
 pub use fold::{Cumulative, CumulativeKind, ReduceBy, ReduceWindow, Window, WindowCombine};
 pub use generate::{Constant, Iota};
 pub use indexed::{Gather, GatherDims, GatherMode, Scatter, ScatterDims, ScatterKind, ScatterMode};

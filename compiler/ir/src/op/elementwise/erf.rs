@@ -13,12 +13,7 @@
 
 use std::f64::consts::FRAC_2_SQRT_PI;
 
-/// An unevaluated sum `high + low` with `low` below half a unit of `high`.
-#[derive(Clone, Copy)]
-struct Double {
-    high: f64,
-    low: f64,
-}
+use super::double::Double;
 
 /// 2/√π, and what an `f64` leaves of it.
 const TWO_BY_SQRT_PI: Double = Double { high: FRAC_2_SQRT_PI, low: 1.533545961316588e-17 };
@@ -29,38 +24,6 @@ const SERIES_LIMIT: f64 = 3.0;
 /// Below this `x³/3` cannot matter, and neither products nor their errors may
 /// underflow.
 const LINEAR_LIMIT: f64 = 1e-100;
-
-impl Double {
-    /// `a + b` exactly (Knuth).
-    fn sum(a: f64, b: f64) -> Double {
-        let high = a + b;
-        let b_part = high - a;
-        Double { high, low: (a - (high - b_part)) + (b - b_part) }
-    }
-
-    /// `a * b` exactly.
-    fn product(a: f64, b: f64) -> Double {
-        let high = a * b;
-        Double { high, low: a.mul_add(b, -high) }
-    }
-
-    fn plus(self, other: Double) -> Double {
-        let sum = Double::sum(self.high, other.high);
-        Double::sum(sum.high, sum.low + self.low + other.low)
-    }
-
-    fn times(self, other: Double) -> Double {
-        let product = Double::product(self.high, other.high);
-        let cross = self.high * other.low + self.low * other.high;
-        Double::sum(product.high, product.low + cross)
-    }
-
-    fn divided_by(self, n: f64) -> Double {
-        let high = self.high / n;
-        let back = Double::product(high, n);
-        Double::sum(high, ((self.high - back.high) - back.low + self.low) / n)
-    }
-}
 
 /// The error function.
 pub(super) fn erf(x: f64) -> f64 {
@@ -79,21 +42,19 @@ pub(super) fn erf(x: f64) -> f64 {
 
 /// The series above, until terms no longer reach the sum.
 fn series(x: f64) -> f64 {
-    let x = Double { high: x, low: 0.0 };
-    let square = x.times(x);
+    let x = Double::from(x);
+    let square = x * x;
     // power = (-1)ⁿ x²ⁿ⁺¹ / n!
     let (mut power, mut sum) = (x, x);
     for n in 1.. {
-        let next = power.times(square).divided_by(n as f64);
-        power = Double { high: -next.high, low: -next.low };
-        let term = power.divided_by((2 * n + 1) as f64);
-        sum = sum.plus(term);
+        power = -(power * square / Double::from(f64::from(n)));
+        let term = power / Double::from(f64::from(2 * n + 1));
+        sum = sum + term;
         if term.high.abs() < sum.high.abs() * 1e-24 {
             break;
         }
     }
-    let result = sum.times(TWO_BY_SQRT_PI);
-    result.high + result.low
+    (sum * TWO_BY_SQRT_PI).value()
 }
 
 /// `1 - erf x` for `x` of at least 3:

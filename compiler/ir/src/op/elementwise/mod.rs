@@ -4,13 +4,17 @@
 //! `docs/numerics.md`. Operands have equal shapes and, where they are combined or
 //! compared, one element type: nothing is promoted or broadcast.
 
+mod accuracy;
 mod binary;
 mod choose;
 mod convert;
+mod double;
 mod erf;
 pub(super) mod order;
+mod precise;
 mod unary;
 
+pub use accuracy::ErrorBound;
 pub use binary::Binary;
 pub use choose::{Clamp, Compare, Select};
 pub use convert::Convert;

@@ -68,7 +68,7 @@ fn constant(site: &Site) -> Option<Term> {
 /// (transcendental functions, orders of float sums), a folded constant would differ
 /// from the same expression at run time.
 fn same_bits(op: &Op, result: DType) -> bool {
-    use kiln_ir::op::{Binary, CumulativeKind, ReduceKind, Unary};
+    use kiln_ir::op::{CumulativeKind, ReduceKind};
     if matches!(op, Op::ReduceBy(_) | Op::ReduceWindow(_)) {
         // Nothing here knows what a body or a large window costs.
         return false;
@@ -77,17 +77,8 @@ fn same_bits(op: &Op, result: DType) -> bool {
         return true;
     }
     match op {
-        Op::Unary(f) => !matches!(
-            f,
-            Unary::Exp
-                | Unary::Log
-                | Unary::Rsqrt
-                | Unary::Tanh
-                | Unary::Sin
-                | Unary::Cos
-                | Unary::Erf
-        ),
-        Op::Binary(f) => *f != Binary::Pow,
+        Op::Unary(f) => f.error_bound().is_none(),
+        Op::Binary(f) => f.error_bound().is_none(),
         Op::Reduce(r) => !matches!(r.kind, ReduceKind::Sum | ReduceKind::Prod),
         Op::Cumulative(c) => matches!(c.kind, CumulativeKind::Min | CumulativeKind::Max),
         Op::DotGeneral(_) => false,
