@@ -120,7 +120,7 @@ impl Tensor {
 
     fn softplus_of(&self, op: &str, at: At) -> Tensor {
         match self.floating(op, at) {
-            Ok(_) => self.log_sum_of_two(op, &self.like(0.0, at), at, |d| d.exp().log1p()),
+            Ok(_) => self.log_sum_of_two(op, self.like(0.0, at), at, |d| d.exp().log1p()),
             Err(poisoned) => poisoned,
         }
     }

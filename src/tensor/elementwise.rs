@@ -30,6 +30,12 @@ unary! {
     ceil Ceil;
     /// Nearest integer, ties to even, as a float.
     round Round;
+    /// Nearest integer, ties away from zero, as a float: the default of `jax.lax.round`.
+    round_away RoundAway;
+    /// Nearest integer, ties to even; the same as [`Tensor::round`].
+    rint Round;
+    /// The integer part, as a float.
+    trunc Trunc;
     /// e to the power of each element.
     exp Exp;
     /// 2 to the power of each element.
@@ -277,6 +283,13 @@ impl Tensor {
         // the halves of a tie that `min` and `max` give, each operand has half.
         let ratio = difference.minimum(-&difference);
         x.maximum(y) + log_of_one_more(ratio)
+    }
+
+    /// Each element to the `n`-th power: `jax.lax.integer_pow`; the same as
+    /// [`Tensor::powi`].
+    #[track_caller]
+    pub fn integer_pow(&self, n: i32) -> Tensor {
+        self.powi(n)
     }
 
     /// Each element to a power; the same as [`Tensor::pow`].

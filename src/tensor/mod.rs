@@ -11,16 +11,18 @@
 //! | `apply` | the one place where an op becomes a graph node or an expression |
 //! | `operand` | operators, and numbers as operands |
 //! | `index`, `at`, `gather` | parts by numbers and ranges; updates of them; index arrays |
-//! | `elementwise`, `movement`, `reduce`, `linalg`, `sort`, `create`, `nn` | the other methods |
+//! | `elementwise`, `special`, `bits`, `divide`, `movement`, `reduce`, `linalg`, `sort`, `create`, `nn` | the other methods |
 //! | `host` | conversions from and to host data |
 //! | `display` | printing |
 
 mod activation;
 mod apply;
 mod at;
+mod bits;
 mod create;
 mod cumulative;
 mod display;
+mod divide;
 mod elementwise;
 mod gather;
 mod host;
@@ -31,6 +33,7 @@ mod nn;
 mod operand;
 mod reduce;
 mod sort;
+mod special;
 mod window;
 
 use std::sync::{Arc, LazyLock};

@@ -1105,9 +1105,189 @@ def random():
     return golden
 
 
+def next_after(dtype, a, b):
+    """The bits of the float after `a` on the way to `b`."""
+    x, y = decode(dtype, a), decode(dtype, b)
+    if math.isnan(x) or math.isnan(y):
+        return encode_float(dtype, math.nan)
+    if x == y:
+        return b
+    place = ordinal(dtype, a) + (1 if y > x else -1)
+    top = 1 << (BITS[dtype] - 1)
+    if place == 0:
+        return 0 if x > 0 else top
+    return place if place > 0 else top - place
+
+
+def reduced(dtype, x, exponent_bits, mantissa_bits):
+    """A float by way of a smaller format, in exact arithmetic."""
+    if not math.isfinite(x) or x == 0:
+        return x
+    digits, least_exponent = PRECISION[dtype]
+    exact_x = abs(Fraction(x))
+    exponent = exact_x.numerator.bit_length() - exact_x.denominator.bit_length()
+    if Fraction(2) ** exponent > exact_x:
+        exponent -= 1
+    exponent = max(exponent, least_exponent)
+    kept = min(mantissa_bits, digits - 1)
+    unit = Fraction(2) ** (exponent - kept)
+    scaled = exact_x / unit
+    if kept == 0 and scaled == Fraction(3, 2):
+        # The last bit that is kept is the exponent's.
+        whole = 2 if (exponent - least_exponent) % 2 == 0 else 1
+    else:
+        whole = round(scaled)
+    result = whole * unit
+    own_bits = BITS[dtype] - digits
+    if exponent_bits < own_bits:
+        bias = (1 << (exponent_bits - 1)) - 1
+        if result >= Fraction(2) ** (bias + 1):
+            result = math.inf
+        elif result < Fraction(2) ** (1 - bias):
+            result = 0.0
+    value = decode(dtype, encode_float(dtype, result))
+    return math.copysign(value, x)
+
+
+def bits():
+    golden = Golden("Functions that look at bits.")
+    for dtype in INTEGERS:
+        x = edges(dtype)
+        width = BITS[dtype]
+        patterns = [int(b) for b in x.bits]
+        golden.case("population_count", [x], Tensor.of(dtype, [b.bit_count() for b in patterns]))
+        # numpy counts the bits of magnitudes.
+        if dtype in UNSIGNED:
+            assert list(np.bitwise_count(x.bits)) == [b.bit_count() for b in patterns]
+        zeros = [width - b.bit_length() for b in patterns]
+        golden.case("count_leading_zeros", [x], Tensor.of(dtype, zeros))
+    for dtype in FLOATS:
+        x = edges(dtype)
+        away = [v if not math.isfinite(v) or v == 0 else
+                math.copysign(math.floor(abs(Fraction(v)) + Fraction(1, 2)), v)
+                for v in x.values()]  # fmt: skip
+        golden.case("round_away", [x], Tensor.of(dtype, away))
+        golden.case("trunc", [x], from_numpy(dtype, np.trunc(x.floats())))
+        a, b = pairs(dtype)
+        pairs_of_bits = zip(a.bits.ravel(), b.bits.ravel())
+        after = Tensor(dtype, [next_after(dtype, int(p), int(q)) for p, q in pairs_of_bits])
+        if dtype != "bf16":
+            numpys = from_numpy(dtype, np.nextafter(a.floats(), b.floats()))
+            must_agree("nextafter", dtype, after, numpys, 0)
+        golden.case("nextafter", [a, b], after)
+        random = Random(11)
+        for x in (edges(dtype), random.tensor(dtype, [24])):
+            for e, m in [(8, 7), (5, 10), (8, 23), (4, 3), (2, 1), (1, 5), (5, 0), (11, 60)]:
+                result = Tensor.of(dtype, [reduced(dtype, v, e, m) for v in x.values()])
+                if (e, m) == (5, 10):
+                    # numpy's half keeps its subnormal numbers, which this has not.
+                    half = x.floats().astype(np.float16).astype(np.float64)
+                    half = np.where(np.abs(half) < 2.0**-14, np.copysign(0, half), half)
+                    if dtype not in ("f16", "bf16"):
+                        same = half == result.floats()
+                        assert np.all(same | np.isnan(half)), (dtype, x.values())
+                golden.case("reduce_precision", [x], result, exponent_bits=e, mantissa_bits=m)
+    for source, to in product(NUMBERS, NUMBERS):
+        if BITS[source] == BITS[to]:
+            x = edges(source)
+            golden.case("bitcast_convert", [x], Tensor(to, x.bits))
+    return golden
+
+
+def log_gamma(x):
+    if math.isinf(x) or x <= 0 and x == math.floor(x):
+        return math.inf
+    if x > 0:
+        return exact(mpmath.loggamma(mpmath.mpf(x)))
+    return exact(mpmath.log(abs(mpmath.gamma(mpmath.mpf(x)))))
+
+
+def digamma(x):
+    if math.isinf(x):
+        return x if x > 0 else math.nan
+    if x <= 0 and x == math.floor(x):
+        return math.nan
+    return exact(mpmath.digamma(mpmath.mpf(x)))
+
+
+def erf_inv(x):
+    """By Halley's method, next to 1 on the complement."""
+    if x == 0 or abs(x) >= 1:
+        return x if x == 0 else math.copysign(math.inf, x) if abs(x) == 1 else math.nan
+    rest = 1 - mpmath.mpf(abs(x))
+    y = mpmath.sqrt(-mpmath.log(rest)) if rest < 0.1 else mpmath.mpf(abs(x))
+    for _ in range(60):
+        erf = mpmath.erf(y) - abs(mpmath.mpf(x)) if rest > 0.5 else rest - mpmath.erfc(y)
+        step = erf / (2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-y * y))
+        step /= 1 + y * step
+        y -= step
+        if abs(step) < y * mpmath.mpf(2) ** -150:
+            return exact(mpmath.sign(x) * y)
+    raise ArithmeticError(x)
+
+
+def erfc(x):
+    if abs(x) > 1000:
+        return 0.0 if x > 0 else 2.0
+    return exact(mpmath.erfc(mpmath.mpf(x)))
+
+
+def in_unit(f):
+    return lambda x: math.nan if abs(x) > 1 else x if f(0) == 0 and x == 0 else exact(f(mpmath.mpf(x)))
+
+
+def tangent(x):
+    return math.nan if math.isinf(x) else x if x == 0 else exact(mpmath.tan(mpmath.mpf(x)))
+
+
+def arctangent(x):
+    return x if x == 0 else exact(mpmath.atan(mpmath.mpf(x)))
+
+
+# What they are, and what numpy or C says, if either does.
+SPECIAL_FUNCTIONS = {
+    "tan": (tangent, np.tan),
+    "asin": (in_unit(mpmath.asin), np.arcsin),
+    "acos": (in_unit(mpmath.acos), np.arccos),
+    "atan": (arctangent, np.arctan),
+    "erfc": (erfc, np.vectorize(math.erfc)),
+    "erf_inv": (erf_inv, None),
+    "lgamma": (log_gamma, None),
+    "digamma": (digamma, None),
+}
+
+
+def angle(y, x):
+    if any(math.isnan(v) or math.isinf(v) or v == 0 for v in (x, y)):
+        return math.atan2(y, x)
+    return exact(mpmath.atan2(mpmath.mpf(y), mpmath.mpf(x)))
+
+
+def special():
+    golden = Golden("Inverse and special functions.")
+    for dtype in FLOATS:
+        random = Random(13)
+        near = Tensor.of(dtype, [8 * random.unit() - 4 for _ in range(24)])
+        unit = Tensor.of(dtype, [2 * random.unit() - 1 for _ in range(12)])
+        for op, (f, numpys) in SPECIAL_FUNCTIONS.items():
+            for x in (edges(dtype), near, unit):
+                values = x.values()
+                result = Tensor.of(dtype, [v if math.isnan(v) else f(v) for v in values])
+                if numpys is not None:
+                    wide = numpys(np.array(values))
+                    must_agree(op, dtype, result, from_numpy(dtype, wide), 2)
+                golden.case(op, [x], result, ulp=int(dtype == "f64"))
+        a, b = pairs(dtype)
+        result = Tensor.of(dtype, [angle(y, x) for y, x in zip(a.values(), b.values())])
+        wide = np.arctan2(np.array(a.values()), np.array(b.values()))
+        must_agree("atan2", dtype, result, from_numpy(dtype, wide), 2)
+        golden.case("atan2", [a, b], result, ulp=int(dtype == "f64"))
+    return golden
+
+
 FAMILIES = [
-    unary, binary, choose, convert, generate, movement, dynamic, indexed, reduce, fold,
-    contraction, sort, random,
+    unary, binary, bits, special, choose, convert, generate, movement, dynamic, indexed, reduce,
+    fold, contraction, sort, random,
 ]  # fmt: skip
 
 

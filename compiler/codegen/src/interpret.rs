@@ -591,7 +591,7 @@ fn unary(op: UnaryOp, a: Scalar) -> Scalar {
                 UnaryOp::Ceil => x.ceil(),
                 UnaryOp::Round => x.round_ties_even(),
                 UnaryOp::Truncate => x.trunc(),
-                UnaryOp::Not => unreachable!("complement of a float"),
+                _ => unreachable!("{op:?} of a float"),
             })
         }};
     }
@@ -605,6 +605,10 @@ fn unary(op: UnaryOp, a: Scalar) -> Scalar {
                 UnaryOp::Neg => -x,
                 UnaryOp::Abs => x.abs(),
                 UnaryOp::Not => !x,
+                UnaryOp::PopulationCount => a.bits().count_ones().into(),
+                UnaryOp::CountLeadingZeros => {
+                    i128::from(a.bits().leading_zeros() + dtype.bits() - 64)
+                }
                 _ => unreachable!("{op:?} of an integer"),
             };
             Scalar::from_i128(dtype, y)

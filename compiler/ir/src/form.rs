@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use crate::op::{
-    ArgKind, Binary, Compare, CumulativeKind, DotDims, Gather, ReduceKind, Scatter, Unary, Window,
-    WindowCombine,
+    ArgKind, Binary, Compare, CumulativeKind, DotDims, Gather, ReduceKind, ReducePrecision,
+    Scatter, Unary, Window, WindowCombine,
 };
 use crate::{DType, Graph, Literal};
 
@@ -125,6 +125,10 @@ pub enum ScalarFn {
         /// Which: 0 or 1.
         word: usize,
     },
+    /// The bits of operand 0 as the type, which has its width.
+    Bitcast(DType),
+    /// Operand 0 rounded to a smaller format of float.
+    ReducePrecision(ReducePrecision),
 }
 
 /// An index map from the result to the operand (or operands).

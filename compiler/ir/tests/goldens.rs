@@ -12,8 +12,9 @@ use std::path::Path;
 use kiln_ir::op::{Attr, Attrs};
 use kiln_ir::{Literal, Op, Scalar, Type};
 
-const FAMILIES: [&str; 13] = [
+const FAMILIES: [&str; 15] = [
     "binary",
+    "bits",
     "choose",
     "contraction",
     "convert",
@@ -25,6 +26,7 @@ const FAMILIES: [&str; 13] = [
     "random",
     "reduce",
     "sort",
+    "special",
     "unary",
 ];
 

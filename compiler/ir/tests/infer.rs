@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use common::ty;
 use kiln_ir::op::{
-    ArgKind, ArgReduce, Binary, Broadcast, Call, Clamp, Compare, Concatenate, Convert, DotDims,
-    DotGeneral, DynamicSlice, DynamicUpdateSlice, Iota, Pad, Parameter, Reduce, ReduceKind,
-    Reshape, Reverse, Select, Slice, Transpose, Unary,
+    ArgKind, ArgReduce, Binary, BitcastConvert, Broadcast, Call, Clamp, Compare, Concatenate,
+    Convert, DotDims, DotGeneral, DynamicSlice, DynamicUpdateSlice, Iota, Pad, Parameter, Reduce,
+    ReduceKind, ReducePrecision, Reshape, Reverse, Select, Slice, Transpose, Unary,
 };
 use kiln_ir::{DType, Graph, Op, ParameterInfo, Type};
 
@@ -81,6 +81,23 @@ fn element_types_must_suit_the_op() {
     refused(Binary::Sub, &["bool[]", "bool[]"], "sub: wants an integer or a float, got bool[]");
     refused(Binary::Xor, &["f64[]", "f64[]"], "xor: wants an integer or bool, got f64[]");
     refused(Binary::ShiftLeft, &["bool[]", "bool[]"], "shift_left: wants an integer, got bool[]");
+    let popcount = Unary::PopulationCount;
+    refused(popcount, &["bool[4]"], "population_count: wants an integer, got bool[4]");
+    refused(Unary::Trunc, &["i32[4]"], "trunc: wants a float, got i32[4]");
+    refused(Binary::NextAfter, &["i32[]", "i32[]"], "nextafter: wants a float, got i32[]");
+    for (to, from) in [(DType::F32, "f16[2]"), (DType::U8, "bool[2]"), (DType::Bool, "u8[2]")] {
+        refused(
+            BitcastConvert { to },
+            &[from],
+            &format!(
+                "bitcast_convert: wants types of one width other than bool, got {from} to {to}"
+            ),
+        );
+    }
+    let none = ReducePrecision { exponent_bits: 0, mantissa_bits: 3 };
+    refused(none, &["f32[]"], "reduce_precision: wants at least 1 exponent bit, got 0");
+    let half = ReducePrecision { exponent_bits: 5, mantissa_bits: 10 };
+    refused(half, &["i32[]"], "reduce_precision: wants a float, got i32[]");
     refused(
         Select,
         &["i32[4]", "f32[4]", "f32[4]"],
@@ -109,6 +126,9 @@ fn each_family_accepts_what_it_should() {
         (Op::from(Unary::Neg), &[I32, U8, F32][..]),
         (Unary::Sign.into(), &[I32, U8, F32]),
         (Unary::Not.into(), &[Bool, I32, U8]),
+        (Unary::CountLeadingZeros.into(), &[I32, U8]),
+        (Unary::RoundAway.into(), &[F32]),
+        (Binary::NextAfter.into(), &[F32]),
         (Unary::Erf.into(), &[F32]),
         (Binary::Add.into(), &[Bool, I32, U8, F32]),
         (Binary::Sub.into(), &[I32, U8, F32]),
@@ -128,6 +148,7 @@ fn each_family_accepts_what_it_should() {
     gives(Unary::IsFinite, &["f16[2,3]"], "bool[2,3]");
     gives(Compare::Eq, &["u64[0]", "u64[0]"], "bool[0]");
     gives(Convert { to: DType::BF16 }, &["bool[2]"], "bf16[2]");
+    gives(BitcastConvert { to: DType::BF16 }, &["u16[2,0]"], "bf16[2,0]");
 }
 
 #[test]

@@ -60,5 +60,6 @@ pub fn ulp(dtype: DType, x: f64) -> f64 {
     };
     let exponent =
         if x == 0.0 || !x.is_finite() { least } else { (x.log2().floor() as i32).max(least) };
-    2f64.powi(exponent - digits)
+    // Not as one power, whose reciprocal would overflow.
+    2f64.powi(exponent) * 2f64.powi(-digits)
 }

@@ -17,10 +17,11 @@
 mod fold;
 
 use kiln_ir::op::{
-    ArgKind, ArgReduce, Binary, Broadcast, Call, Clamp, Comparator, Compare, Concatenate, Constant,
-    Convert, DotDims, DotGeneral, DynamicSlice, DynamicUpdateSlice, Gather, GatherDims, GatherMode,
-    Iota, OptimizationBarrier, Pad, Reduce, ReduceKind, Reshape, Reverse, Scatter, ScatterDims,
-    ScatterKind, ScatterMode, Select, Slice, Sort, SortBy, Threefry2x32, TopK, Transpose, Unary,
+    ArgKind, ArgReduce, Binary, BitcastConvert, Broadcast, Call, Clamp, Comparator, Compare,
+    Concatenate, Constant, Convert, DotDims, DotGeneral, DynamicSlice, DynamicUpdateSlice, Gather,
+    GatherDims, GatherMode, Iota, OptimizationBarrier, Pad, Reduce, ReduceKind, ReducePrecision,
+    Reshape, Reverse, Scatter, ScatterDims, ScatterKind, ScatterMode, Select, Slice, Sort, SortBy,
+    Threefry2x32, TopK, Transpose, Unary,
 };
 use kiln_ir::{DType, Graph, Literal, Op, OpDef, ParameterInfo, Scalar, Shape, Type, Value};
 
@@ -68,6 +69,7 @@ pub fn generate(seed: u64) -> Program {
     g.finish()
 }
 
+#[derive(Clone, Copy)]
 struct Known {
     value: Value,
     exact: bool,
@@ -260,8 +262,18 @@ impl Generator {
         let (value, exact, depth) = (self.known[i].value, self.known[i].exact, self.known[i].depth);
         let f = self.random.pick(&Unary::ALL);
         match f {
-            Unary::Neg | Unary::Abs | Unary::Not => self.add(f, &[value], exact, depth),
-            Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round | Unary::IsFinite => {
+            Unary::Neg
+            | Unary::Abs
+            | Unary::Not
+            | Unary::PopulationCount
+            | Unary::CountLeadingZeros => self.add(f, &[value], exact, depth),
+            Unary::Sign
+            | Unary::Floor
+            | Unary::Ceil
+            | Unary::Round
+            | Unary::RoundAway
+            | Unary::Trunc
+            | Unary::IsFinite => {
                 if exact {
                     self.add(f, &[value], true, depth);
                 }
@@ -273,7 +285,7 @@ impl Generator {
                 }
             }
             // Bounded, with bounded slope.
-            Unary::Tanh | Unary::Erf | Unary::Logistic => {
+            Unary::Tanh | Unary::Erf | Unary::Erfc | Unary::Atan | Unary::Logistic => {
                 if self.rough {
                     self.add(f, &[value], false, 0);
                 }
@@ -296,12 +308,19 @@ impl Generator {
                     self.add(f, &[value], false, 2);
                 }
             }
+            // Steep at ±1, and NaN beyond; poles. Of exact values only, and not for products.
+            Unary::Tan | Unary::Asin | Unary::Acos | Unary::ErfInv => {
+                if self.rough && exact {
+                    self.add(f, &[value], false, 3);
+                }
+            }
             // Steep without bound at 1: of the tanh of inputs, which is not near it.
             Unary::Atanh => {
-                if self.rough && depth == 0 && self.ty(i).dtype.is_float() {
-                    if let Ok(inside) = self.graph.add1(Unary::Tanh, &[value], None) {
-                        self.add(f, &[inside], false, 2);
-                    }
+                if self.rough
+                    && depth == 0
+                    && let Ok(inside) = self.graph.add1(Unary::Tanh, &[value], None)
+                {
+                    self.add(f, &[inside], false, 2);
                 }
             }
             Unary::Log
@@ -310,6 +329,8 @@ impl Generator {
             | Unary::Log10
             | Unary::Cbrt
             | Unary::Acosh
+            | Unary::Lgamma
+            | Unary::Digamma
             | Unary::Rsqrt => {
                 // Away from where it is steep: of 1 + |x|, for acosh of 2 + |x|.
                 if self.rough && self.ty(i).dtype.is_float() {
@@ -347,7 +368,13 @@ impl Generator {
             Binary::Mul if exact || depth < 3 => self.add(f, &[a, b], exact, depth + 1),
             Binary::Mul => {}
             Binary::Pow if ty.dtype.is_float() => {}
-            Binary::Div | Binary::Rem | Binary::Pow => {
+            // A step of 2π at the negative axis.
+            Binary::Atan2 => {
+                if self.rough && exact {
+                    self.add(f, &[a, b], false, depth);
+                }
+            }
+            Binary::Div | Binary::Rem | Binary::Pow | Binary::NextAfter => {
                 if exact {
                     self.add(f, &[a, b], true, depth);
                 }
@@ -387,7 +414,45 @@ impl Generator {
         }
     }
 
+    /// Bits as another type: of any integers, and of floats once their NaNs, whose bits
+    /// are not specified, are gone.
+    fn bitcast(&mut self) {
+        let i = self.any();
+        let from = self.ty(i);
+        let to = self.dtype();
+        // The bits of integers are floats of any size.
+        if self.rough || from.dtype == DType::Bool {
+            return;
+        }
+        let Known { mut value, exact, depth } = self.known[i];
+        if from.dtype.is_float() {
+            let zero = Constant { value: Literal::scalar(Scalar::zero(from.dtype)) };
+            let spread = Broadcast { shape: from.shape.clone(), axes: vec![] };
+            let number = self.graph.add1(Compare::Eq, &[value, value], None);
+            let zeros = self.graph.add1(zero, &[], None);
+            let zeros = zeros.and_then(|zero| self.graph.add1(spread, &[zero], None));
+            let (Ok(number), Ok(zeros)) = (number, zeros) else { return };
+            let Ok(number) = self.graph.add1(Select, &[number, value, zeros], None) else { return };
+            value = number;
+        }
+        self.add(BitcastConvert { to }, &[value], exact, depth);
+    }
+
+    fn reduce_precision(&mut self) {
+        let i = self.any();
+        let Known { value, exact, depth } = self.known[i];
+        // A rough value next to a tie, or to the end of the range, may go either way.
+        if exact && !self.rough {
+            let exponent_bits = 1 + self.random.below(12) as u32;
+            let mantissa_bits = self.random.below(54) as u32;
+            self.add(ReducePrecision { exponent_bits, mantissa_bits }, &[value], true, depth);
+        }
+    }
+
     fn convert(&mut self) {
+        if self.random.one_in(4) {
+            return if self.random.one_in(2) { self.bitcast() } else { self.reduce_precision() };
+        }
         let i = self.any();
         let to = self.dtype();
         // A rough value keeps being a float.

@@ -89,6 +89,10 @@ pub enum UnaryOp {
     Round,
     /// Towards zero.
     Truncate,
+    /// How many bits of an integer are set.
+    PopulationCount,
+    /// How many zeros stand above the highest set bit of an integer.
+    CountLeadingZeros,
 }
 
 /// A primitive function of two values of one type.

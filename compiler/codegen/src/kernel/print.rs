@@ -310,6 +310,8 @@ fn unary_name(op: UnaryOp) -> &'static str {
         UnaryOp::Ceil => "ceil",
         UnaryOp::Round => "round",
         UnaryOp::Truncate => "truncate",
+        UnaryOp::PopulationCount => "population_count",
+        UnaryOp::CountLeadingZeros => "count_leading_zeros",
     }
 }
 

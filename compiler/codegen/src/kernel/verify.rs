@@ -460,6 +460,7 @@ fn unary_takes(op: UnaryOp, dtype: DType) -> bool {
     match op {
         UnaryOp::Neg | UnaryOp::Abs => float || dtype.is_integer(),
         UnaryOp::Not => !dtype.is_float(),
+        UnaryOp::PopulationCount | UnaryOp::CountLeadingZeros => dtype.is_integer(),
         _ => float,
     }
 }

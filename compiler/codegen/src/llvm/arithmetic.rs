@@ -43,6 +43,10 @@ impl<'c> Arithmetic<'_, 'c> {
             UnaryOp::Ceil => b.unary_intrinsic("llvm.ceil", a),
             UnaryOp::Round => b.unary_intrinsic("llvm.roundeven", a),
             UnaryOp::Truncate => b.unary_intrinsic("llvm.trunc", a),
+            UnaryOp::PopulationCount => b.unary_intrinsic("llvm.ctpop", a),
+            UnaryOp::CountLeadingZeros => {
+                b.intrinsic("llvm.ctlz", &[a.get_type()], &[a, b.bool(false)])
+            }
         }
     }
 

@@ -19,6 +19,7 @@
 //! | `scatter` | windows at indices, combined with what a buffer holds |
 //! | `finish` | unused axes, expressions and arguments out; the launch as data |
 
+mod bits;
 mod contraction;
 mod cut;
 mod evaluate;

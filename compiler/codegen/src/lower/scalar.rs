@@ -10,6 +10,7 @@ use kiln_ir::Scalar;
 use kiln_ir::form::ScalarFn;
 use kiln_ir::op::{Binary, Compare, ReduceKind, Unary};
 
+use super::bits;
 use crate::kernel::expr::{BinaryOp, UnaryOp};
 use crate::kernel::{ExprId, Exprs};
 use crate::math;
@@ -20,6 +21,8 @@ pub(crate) fn apply(x: &mut Exprs, f: ScalarFn, operands: &[ExprId]) -> ExprId {
     match f {
         ScalarFn::Select => x.select(operands[0], operands[1], operands[2]),
         ScalarFn::Convert(to) => convert(x, operands[0], to),
+        ScalarFn::Bitcast(to) => x.bitcast(operands[0], to),
+        ScalarFn::ReducePrecision(op) => bits::reduce_precision(x, op, operands[0]),
         ScalarFn::Compare(op) => {
             let (a, b) = (widen(x, operands[0]), widen(x, operands[1]));
             x.compare(op, a, b)
@@ -30,6 +33,7 @@ pub(crate) fn apply(x: &mut Exprs, f: ScalarFn, operands: &[ExprId]) -> ExprId {
             let result = unary(x, op, a);
             convert(x, result, dtype)
         }
+        ScalarFn::Binary(Binary::NextAfter) => bits::next_after(x, operands[0], operands[1]),
         ScalarFn::Binary(op) => {
             let (a, b) = (widen(x, operands[0]), widen(x, operands[1]));
             let result = binary(x, op, a, b);
@@ -77,6 +81,10 @@ fn unary(x: &mut Exprs, op: Unary, a: ExprId) -> ExprId {
         Unary::Floor => x.unary(UnaryOp::Floor, a),
         Unary::Ceil => x.unary(UnaryOp::Ceil, a),
         Unary::Round => x.unary(UnaryOp::Round, a),
+        Unary::RoundAway => round_away(x, a),
+        Unary::Trunc => x.unary(UnaryOp::Truncate, a),
+        Unary::PopulationCount => x.unary(UnaryOp::PopulationCount, a),
+        Unary::CountLeadingZeros => x.unary(UnaryOp::CountLeadingZeros, a),
         Unary::Sqrt => x.unary(UnaryOp::Sqrt, a),
         Unary::Rsqrt => {
             let one = x.constant(Scalar::one(dtype));
@@ -100,9 +108,30 @@ fn unary(x: &mut Exprs, op: Unary, a: ExprId) -> ExprId {
         Unary::Atanh => math::atanh(x, a),
         Unary::Sin => math::sin(x, a),
         Unary::Cos => math::cos(x, a),
+        Unary::Tan => math::tan(x, a),
+        Unary::Asin => math::asin(x, a),
+        Unary::Acos => math::acos(x, a),
+        Unary::Atan => math::atan(x, a),
         Unary::Erf => math::erf(x, a),
+        Unary::Erfc => math::erfc(x, a),
+        Unary::ErfInv => math::erf_inv(x, a),
+        Unary::Lgamma => math::lgamma(x, a),
+        Unary::Digamma => math::digamma(x, a),
         Unary::IsFinite => is_finite(x, a),
     }
+}
+
+/// The integer part of `a` and, with its sign, the greatest number below a half: a half
+/// itself would carry the number before it up to 1.
+fn round_away(x: &mut Exprs, a: ExprId) -> ExprId {
+    let dtype = x.dtype(a);
+    let below_half =
+        if dtype == DType::F32 { 0.5f32.next_down().into() } else { 0.5f64.next_down() };
+    let below_half = x.float(dtype, below_half);
+    let mut f = math::Formula { x, ty: dtype };
+    let towards = f.with_sign_of(below_half, a);
+    let sum = f.add(a, towards);
+    x.unary(UnaryOp::Truncate, sum)
 }
 
 fn is_finite(x: &mut Exprs, a: ExprId) -> ExprId {
@@ -121,6 +150,7 @@ fn binary(x: &mut Exprs, op: Binary, a: ExprId, b: ExprId) -> ExprId {
     let primitive = match op {
         Binary::Pow if dtype.is_float() => return math::pow(x, a, b),
         Binary::Pow => return math::integer_pow(x, a, b),
+        Binary::Atan2 => return math::atan2(x, a, b),
         Binary::Add | Binary::Max | Binary::Or if dtype == DType::Bool => BinaryOp::Or,
         Binary::Mul | Binary::Min | Binary::And if dtype == DType::Bool => BinaryOp::And,
         Binary::Sub if dtype == DType::Bool => BinaryOp::Xor,
@@ -137,6 +167,7 @@ fn binary(x: &mut Exprs, op: Binary, a: ExprId, b: ExprId) -> ExprId {
         Binary::ShiftLeft => BinaryOp::ShiftLeft,
         Binary::ShiftRightLogical => BinaryOp::ShiftRightLogical,
         Binary::ShiftRightArithmetic => BinaryOp::ShiftRightArithmetic,
+        Binary::NextAfter => unreachable!("works on bits, without widening"),
     };
     x.binary(primitive, a, b)
 }

@@ -70,6 +70,18 @@ const FAR_F64: [f64; 19] = [
     1.1100304558369676e-12,
 ];
 
+/// `erf(m)` by one of the polynomials for small numbers.
+fn series(f: &mut Formula, m: ExprId, tail: &[f64]) -> ExprId {
+    let z = f.mul(m, m);
+    let p = f.horner(z, tail);
+    f.fma(m, p, m)
+}
+
+/// `erf(m)` in `f64`, up to 1 in magnitude.
+pub(super) fn near_zero(f: &mut Formula, m: ExprId) -> ExprId {
+    series(f, m, &NEAR_F64)
+}
+
 pub(crate) fn erf(x: &mut Exprs, a: ExprId) -> ExprId {
     let ty = x.dtype(a);
     let mut f = Formula { x, ty };
@@ -79,9 +91,7 @@ pub(crate) fn erf(x: &mut Exprs, a: ExprId) -> ExprId {
         _ => (&NEAR_F64, &FAR_F64, 0.99, 6.0),
     };
     let m = f.abs(a);
-    let z = f.mul(m, m);
-    let p = f.horner(z, near);
-    let near = f.fma(m, p, m);
+    let near = series(&mut f, m, near);
 
     let clamped = f.at_most(m, one);
     let g = f.horner(clamped, far);

@@ -74,7 +74,7 @@ pub(crate) fn exp_normal(f: &mut Formula, a: ExprId) -> ExprId {
 }
 
 /// `exp(a) = p * 2^n`: `p`, `n`, and a pattern with `n` in its low bits.
-fn reduced(f: &mut Formula, a: ExprId) -> (ExprId, ExprId, ExprId) {
+pub(super) fn reduced(f: &mut Formula, a: ExprId) -> (ExprId, ExprId, ExprId) {
     let Parts { main, small, whole, n } = parts(f, a);
     let p = f.add(main, small);
     let one = f.c(1.0);

@@ -4,6 +4,7 @@
     python3 -m venv env && env/bin/pip install mpmath
     env/bin/python fit.py               # coefficients
     env/bin/python fit.py pieces        # the tables of functions in pieces
+    env/bin/python fit.py special       # coefficients of inverse and special functions
     env/bin/python fit.py points        # tests/fuzz/src/ulp/points.txt
 
 Each polynomial is the best approximation in the sense of the largest weighted
@@ -335,6 +336,115 @@ def doubles():
     fit("cos", lambda z: near(cos_tail, z), lambda z: z * z + floor, range(6), 0, quarter**2, double)
 
 
+def inverse_erf(w):
+    """erf_inv(x) / x as a function of w = -log(1 - x^2), by Halley's method."""
+    w = max(w, mpf("1e-20"))
+    q = mpmath.exp(-w)
+    x = mpmath.sqrt(1 - q)
+    return inverse_erf_of(x, q / (1 + x)) / x
+
+
+def inverse_erf_of(x, rest):
+    """erf_inv(x) of x > 0, given 1 - x."""
+    y = mpmath.sqrt(-mpmath.log(rest)) if rest < mpf("0.1") else x
+    for _ in range(60):
+        d = (mpmath.erfc(y) - rest) / (2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-y * y))
+        d /= 1 - y * d
+        y += d
+        if abs(d) < mpf(10) ** (8 - mp.dps) * y:
+            return y
+    raise ArithmeticError(x)
+
+
+def special():
+    """Inverse and special functions; with two lists, f32 computes in f64 by the first."""
+    mp.dps = 60
+    floor = mpf("0.01")
+    limit = mpf("0.36")
+    asin = odd(mpmath.asin, 1)
+    fit("asin f32", asin, lambda z: z + floor, range(7), 0, limit, single)
+    fit("asin f64", asin, lambda z: z + floor, range(15), 0, limit, double)
+    parts("pi/2", mpmath.pi / 2, [0, 0], single)
+    parts("pi/2", mpmath.pi / 2, [0, 0], double)
+    limit = mpf("0.5525") ** 2
+    atan = odd(mpmath.atan, 1)
+    fit("atan f32", atan, lambda z: z + floor, range(6), 0, limit, single)
+    for n in (7, 13):
+        fit(f"atan {n}", atan, lambda z: z + floor, range(n), 0, limit, double)
+    parts("pi/4", mpmath.pi / 4, [20, 0], single)
+    parts("pi/4", mpmath.pi / 4, [50, 0], double)
+
+    # exp(x^2) erfc(x) (x + c) in u = (c - x) / (c + x).
+    c = mpf("2.5")
+    for n, top in ((12, mpf("10.2")), (23, mpf("27.3"))):
+
+        def scaled(u):
+            x = c * (1 - u) / (1 + u)
+            return mpmath.exp(x * x) * mpmath.erfc(x) * (x + c)
+
+        fit(f"erfc {n}", scaled, lambda u: 1 / scaled(u), range(n), (c - top) / (c + top), 1, double)
+
+    def inverse(name, n, center, low, high, w):
+        f = lambda s: inverse_erf(w(s + center))
+        fit(f"erf_inv {name} {n}", f, lambda s: 1 / f(s), range(n), low - center, high - center, double)
+
+    identity = lambda w: w
+    square = lambda s: s * s
+    root = mpmath.sqrt
+    inverse("center", 11, mpf("2.5"), mpf(0), mpf(5), identity)
+    inverse("tail", 10, mpf("3.125"), root(5), mpf(4), square)
+    inverse("center", 22, mpf("3.125"), mpf(0), mpf("6.25"), identity)
+    inverse("tail", 18, mpf("3.25"), mpf("2.5"), mpf(4), square)
+    inverse("end", 16, mpf("5"), mpf(4), root(mpf("36.75")), square)
+
+    # ln gamma(1 + y) / y (y - 1) and digamma(1 + y) / (y - zero), s = y - 3/4.
+    center = mpf("0.75")
+    tiny = mpf("1e-24")
+
+    def beside(y, *zeros):
+        return y + tiny if any(abs(y - z) < tiny / 10 for z in zeros) else y
+
+    def log_gamma(s):
+        y = beside(s + center, 0, 1)
+        return mpmath.loggamma(1 + y) / (y * (y - 1))
+
+    for n in (24,):
+        fit(f"lgamma {n}", log_gamma, lambda s: 1 / log_gamma(s), range(n), -center, center, double)
+    zero = mpmath.findroot(mpmath.digamma, mpf("1.4616321449683623"))
+    parts("zero of digamma, less 1", zero - 1, [0, 0], double)
+
+    def derivative(s):
+        y = beside(s + center, zero - 1)
+        return mpmath.digamma(1 + y) / (y + 1 - zero)
+
+    for n in (25,):
+        fit(f"digamma {n}", derivative, lambda s: 1 / derivative(s), range(n), -center, center, double)
+    for n in (8,):
+        sin = lambda r: mpmath.sin(mpmath.pi * r) / mpmath.pi
+        fit(f"sin of half {n}", odd(sin, 1), lambda z: z + floor, range(n), 0, mpf("0.25"), double)
+    cos = tail(lambda z: mpmath.cos(mpmath.pi * mpmath.sqrt(z)), lambda z: 1, lambda z: z)
+    for m, n in ((6, 7),):
+        fit(f"sin of quarter {m}", odd(sin, 1), lambda z: z + floor, range(m), 0, mpf("0.0625"), double)
+        fit(f"cos of quarter {n}", cos, lambda z: z + floor, range(n), 0, mpf("0.0625"), double)
+    # What Stirling's formula lacks, from 8 on, in z = 1/x^2.
+    mp.dps = 80
+    constant = mpmath.log(2 * mpmath.pi) / 2 - mpf(1) / 2
+    print(f"half ln 2 pi e: {float(constant)!r}")
+    at = lambda z: 1 / mpmath.sqrt(max(z, mpf("1e-20")))
+
+    def stirling(z):
+        x = at(z)
+        return (mpmath.loggamma(x) - (x - mpf(1) / 2) * (mpmath.log(x) - 1) - constant) * x
+
+    def stirling_slope(z):
+        x = at(z)
+        return (mpmath.log(x) - 1 / (2 * x) - mpmath.digamma(x)) * x * x
+
+    for n in (6,):
+        fit(f"stirling {n}", stirling, lambda z: 1, range(n), 0, mpf(1) / 64, double)
+        fit(f"slope {n}", stirling_slope, lambda z: 1, range(n), 0, mpf(1) / 64, double)
+
+
 def points():
     """Arguments and results of f64 functions: `name x [y] nearest rest`.
 
@@ -388,6 +498,43 @@ def points():
             show(name, [x], f(mpf(x)))
     for x, y in zip(one(0.5, 2) + wide(-500, 500) + one(0.99, 1.01), one(-900, 900) + one(-2, 2) + one(-50000, 50000)):
         show("pow", [x, y], mpf(x) ** mpf(y))
+    special_points(one, wide, both, close, show)
+
+
+def special_points(one, wide, both, close, show):
+    """The same of inverse and special functions."""
+    some = lambda values: values[::2]
+    ends = [1 - x for x in some(wide(-52, -2))]
+    beside = lambda zeros, values: [z + x for z, x in zip(zeros * len(values), both(values))]
+    poles = beside([float(-k) for k in range(10)], some(wide(-40, -2)))
+    functions = {
+        "tan": (mpmath.tan, both(some(one(0, 10)) + wide(-30, 30) + some(wide(10, 1023))) + close),
+        "asin": (mpmath.asin, both(one(0, 1) + some(wide(-60, -1)) + ends)),
+        "acos": (mpmath.acos, both(one(0, 1) + some(wide(-60, -1)) + ends)),
+        "atan": (mpmath.atan, both(one(0, 3) + some(wide(-60, 60)))),
+        "erfc": (mpmath.erfc, one(-6, 1) + one(0, 27.2) + some(wide(-60, 1))),
+        "erf_inv": (
+            lambda x: mpmath.sign(x) * inverse_erf_of(abs(x), 1 - abs(x)),
+            both(one(0, 1) + some(wide(-40, -1)) + ends),
+        ),
+        "lgamma": (
+            lambda x: mpmath.log(abs(mpmath.gamma(x))) if x < 200 else mpmath.loggamma(x),
+            one(0, 12) + some(wide(-300, 1000)) + beside([1.0, 2.0], some(wide(-50, -3)))
+            + one(-12, 0) + poles,
+        ),
+        "digamma": (
+            mpmath.digamma,
+            one(0, 12) + some(wide(-300, 1000)) + beside([1.4616321449683622], some(wide(-50, -3)))
+            + one(-12, 0) + poles,
+        ),
+    }
+    for name, (f, xs) in functions.items():
+        # The argument of the tangent is reduced by many digits of pi.
+        with mpmath.workdps(400 if name == "tan" else 60):
+            for x in xs:
+                show(name, [x], f(mpf(x)))
+    for y, x in zip(both(one(0, 4)) + both(wide(-300, 300)), both(one(0, 4))[::-1] + wide(-300, 300)):
+        show("atan2", [y, x], mpmath.atan2(mpf(y), mpf(x)))
 
 
 if __name__ == "__main__":
@@ -396,6 +543,8 @@ if __name__ == "__main__":
     elif sys.argv[1:] == ["pieces"]:
         mp.dps = 40
         pieces(mpmath.tanh, mpf("9.125"))
+    elif sys.argv[1:] == ["special"]:
+        special()
     else:
         singles()
         doubles()

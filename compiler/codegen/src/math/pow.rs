@@ -69,12 +69,18 @@ fn short(f: &mut Formula, a: ExprId, b: ExprId) -> ExprId {
     // Far beyond what f32 holds, and n stays in range.
     let exponent = f.at_least(exponent, -300.0);
     let exponent = f.at_most(exponent, 300.0);
-    let (r, n) = f.fraction(exponent, 1.0);
-    let p = f.horner(r, &EXP2_SHORT);
+    let scaled = exp2_short(f, exponent);
     // NaN must survive the integer addition of the exponent.
-    let scaled = f.scale_normal(p, n);
     let ordered = f.compare(Compare::Eq, exponent, exponent);
     f.select(ordered, scaled, exponent)
+}
+
+/// `2^a` in `f64` to 34 bits, for results that are normal numbers. NaN may turn into
+/// anything.
+pub(super) fn exp2_short(f: &mut Formula, a: ExprId) -> ExprId {
+    let (r, n) = f.fraction(a, 1.0);
+    let p = f.horner(r, &EXP2_SHORT);
+    f.scale_normal(p, n)
 }
 
 /// The value, but `at_zero` where `a` is 0 and `at_infinity` where it is infinite.

@@ -1,9 +1,9 @@
-//! Sine and cosine.
+//! Sine, cosine and tangent.
 //!
 //! The magnitude `m` is `n` quarter turns plus a rest of at most an eighth of a turn,
 //! known as a sum `high + low` to more bits than the type has. Two polynomials give
 //! the sine and cosine of the rest, the low bits of `n` say which is wanted and with
-//! which sign.
+//! which sign. The tangent is their quotient.
 //!
 //! Up to `Plan::limit`, the rest is `m - n*(c1 + c2 + c3 + c4)` (Cody and Waite):
 //! `c1` and `c2` are short enough that the first two subtractions are exact. Beyond,
@@ -113,10 +113,15 @@ pub(crate) fn cos(x: &mut Exprs, a: ExprId) -> ExprId {
     wave(x, a, Wave::Cos)
 }
 
+pub(crate) fn tan(x: &mut Exprs, a: ExprId) -> ExprId {
+    wave(x, a, Wave::Tan)
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Wave {
     Sin,
     Cos,
+    Tan,
 }
 
 /// A magnitude as `n` quarter turns (an integer in a float) and `high + low` radians.
@@ -164,7 +169,8 @@ fn wave(x: &mut Exprs, a: ExprId, wave: Wave) -> ExprId {
     let c = f.fma(fourth, q, lost);
     let cosine = f.add(main, c);
 
-    // The quarter: sin, cos, -sin, -cos, ..; the cosine is one ahead.
+    // The quarter: sin, cos, -sin, -cos, ..; the cosine is one ahead. The tangent is
+    // sin/cos, -cos/sin, ..
     let magic = f.c(f.layout().magic);
     let shifted = f.add(n, magic);
     let mut quarter = f.bits_of(shifted);
@@ -175,11 +181,20 @@ fn wave(x: &mut Exprs, a: ExprId, wave: Wave) -> ExprId {
     let (zero, two) = (f.bits_constant(0), f.bits_constant(2));
     let odd = f.and(quarter, one);
     let odd = f.compare(Compare::Ne, odd, zero);
-    let magnitude = f.select(odd, cosine, sine);
+    let mut magnitude = f.select(odd, cosine, sine);
     let top = i64::from(f.layout().bits.bits() - 1);
-    let negative = f.and(quarter, two);
-    let mut sign = f.shl(negative, top - 1);
-    if wave == Wave::Sin {
+    let mut sign = match wave {
+        Wave::Tan => {
+            let below = f.select(odd, sine, cosine);
+            magnitude = f.div(magnitude, below);
+            f.shl(quarter, top)
+        }
+        _ => {
+            let negative = f.and(quarter, two);
+            f.shl(negative, top - 1)
+        }
+    };
+    if wave != Wave::Cos {
         let mask = f.bits_constant(1 << top);
         let bits = f.bits_of(a);
         let own = f.and(bits, mask);

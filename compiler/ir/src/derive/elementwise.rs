@@ -9,7 +9,7 @@ use smallvec::smallvec;
 
 use super::{Derived, Rule};
 use crate::Value;
-use crate::op::{Binary, Clamp, Compare, Convert, Select, Unary};
+use crate::op::{Binary, BitcastConvert, Clamp, Compare, Convert, ReducePrecision, Select, Unary};
 
 /// Whether a rule goes forwards, from operands to the result, or back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -150,16 +150,55 @@ pub(crate) fn unary(
                 let slope = r.neg(sine);
                 r.mul(t, slope)
             }
-            Unary::Erf => {
+            Unary::Tan => {
+                let more = r.mul(y, y);
+                let more = r.mul(t, more);
+                r.binary(Binary::Add, t, more)
+            }
+            // 1 - x² as (1 + x)(1 - x), for its digits near ±1.
+            Unary::Asin | Unary::Acos => {
+                let less = r.from_number(1.0, x);
+                let more = r.mul(x, less);
+                let square = r.binary(Binary::Add, less, more);
+                let slope = r.unary(Unary::Rsqrt, square);
+                let slope = if op == Unary::Acos { r.neg(slope) } else { slope };
+                r.mul(t, slope)
+            }
+            Unary::Atan => {
+                let square = r.mul(x, x);
+                let below = r.minus(square, -1.0);
+                r.div(t, below)
+            }
+            Unary::Erf | Unary::Erfc => {
                 let square = r.mul(x, x);
                 let exponent = r.neg(square);
                 let bell = r.unary(Unary::Exp, exponent);
-                let slope = r.scale(bell, std::f64::consts::FRAC_2_SQRT_PI);
+                let sign = if op == Unary::Erf { 1.0 } else { -1.0 };
+                let slope = r.scale(bell, sign * std::f64::consts::FRAC_2_SQRT_PI);
                 r.mul(t, slope)
             }
+            // One over the slope of erf at y.
+            Unary::ErfInv => {
+                let square = r.mul(y, y);
+                let growth = r.unary(Unary::Exp, square);
+                let slope = r.scale(growth, 1.0 / std::f64::consts::FRAC_2_SQRT_PI);
+                r.mul(t, slope)
+            }
+            Unary::Lgamma => {
+                let slope = r.unary(Unary::Digamma, x);
+                r.mul(t, slope)
+            }
+            Unary::Digamma => unreachable!("digamma has no rule"),
             // Steps: flat wherever they have a derivative. Bits and tests have none.
-            Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round => return None,
-            Unary::Not | Unary::IsFinite => return None,
+            Unary::Sign
+            | Unary::Floor
+            | Unary::Ceil
+            | Unary::Round
+            | Unary::RoundAway
+            | Unary::Trunc => return None,
+            Unary::Not | Unary::PopulationCount | Unary::CountLeadingZeros | Unary::IsFinite => {
+                return None;
+            }
         })
     })
 }
@@ -221,6 +260,16 @@ pub(crate) fn binary(
                 let rest = r.select_or_zero(ties, half);
                 r.select(wins, t, rest)
             }
+            // Perpendicular to the point, by one over its distance.
+            (Binary::Atan2, i) => {
+                let (mine, other) = if i == 0 { (a, b) } else { (b, a) };
+                let (square, more) = (r.mul(mine, mine), r.mul(other, other));
+                let below = r.binary(Binary::Add, square, more);
+                let slope = r.div(other, below);
+                let slope = if i == 0 { slope } else { r.neg(slope) };
+                r.mul(t, slope)
+            }
+            (Binary::NextAfter, _) => unreachable!("nextafter has no rule"),
             (Binary::And | Binary::Or | Binary::Xor, _) => return None,
             (Binary::ShiftLeft | Binary::ShiftRightLogical | Binary::ShiftRightArithmetic, _) => {
                 return None;
@@ -273,6 +322,28 @@ pub(crate) fn clamp(
         };
         Some(r.select_or_zero(through, t))
     })
+}
+
+/// What flows through is rounded as the values are: the slopes of the steps themselves
+/// would be of no use.
+pub(crate) fn reduce_precision(
+    op: ReducePrecision,
+    rule: &mut Rule<'_>,
+    direction: Direction,
+    flowing: &[Option<Value>],
+) -> Derived {
+    chain(rule, direction, flowing, |r, _, t| Some(r.add(op, &[t])))
+}
+
+/// Nothing flows through bits, but where the type stays and with it the value.
+pub(crate) fn bitcast(
+    op: BitcastConvert,
+    rule: &mut Rule<'_>,
+    direction: Direction,
+    flowing: &[Option<Value>],
+) -> Derived {
+    let same = rule.ty(rule.operands[0]).dtype == op.to;
+    chain(rule, direction, flowing, |_, _, t| same.then_some(t))
 }
 
 pub(crate) fn convert(

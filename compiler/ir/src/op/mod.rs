@@ -33,7 +33,9 @@ pub use attr::{Attr, Attrs};
 pub use contraction::{DotDims, DotGeneral};
 pub use control::{Call, OptimizationBarrier, Parameter};
 pub use dynamic::{DynamicSlice, DynamicUpdateSlice};
-pub use elementwise::{Binary, Clamp, Compare, Convert, ErrorBound, Select, Unary};
+pub use elementwise::{
+    Binary, BitcastConvert, Clamp, Compare, Convert, ErrorBound, ReducePrecision, Select, Unary,
+};
 pub use fold::{Cumulative, CumulativeKind, ReduceBy, ReduceWindow, Window, WindowCombine};
 pub use generate::{Constant, Iota};
 pub use indexed::{Gather, GatherDims, GatherMode, Scatter, ScatterDims, ScatterKind, ScatterMode};
@@ -286,6 +288,10 @@ ops! {
     Clamp,
     /// Changes the element type.
     Convert,
+    /// Reads the bits as another element type.
+    BitcastConvert,
+    /// Rounds floats to fewer digits or a smaller range.
+    ReducePrecision,
     /// Repeats along new axes and axes of extent 1.
     Broadcast,
     /// The same elements under another shape.

@@ -89,7 +89,11 @@ pub fn weight(form: &Form, dtype: DType) -> u32 {
 fn scalar(f: ScalarFn, dtype: DType) -> u32 {
     match f {
         ScalarFn::Unary(f) => match f {
-            Unary::Neg | Unary::Abs | Unary::Not | Unary::Floor | Unary::Ceil | Unary::Round => 1,
+            Unary::Neg | Unary::Abs | Unary::Not => 1,
+            Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => 1,
+            Unary::RoundAway => 3,
+            // Without an instruction for it, a sum of halves, quarters, eighths.
+            Unary::PopulationCount | Unary::CountLeadingZeros => 8,
             Unary::Sign | Unary::IsFinite => 3,
             Unary::Sqrt => 6,
             Unary::Rsqrt => 10,
@@ -99,18 +103,26 @@ fn scalar(f: ScalarFn, dtype: DType) -> u32 {
             Unary::Tanh | Unary::Erf | Unary::Cbrt => 24,
             Unary::Sinh | Unary::Cosh => 32,
             Unary::Asinh | Unary::Acosh | Unary::Atanh => 48,
+            Unary::Asin | Unary::Acos | Unary::Atan => 24,
             Unary::Sin | Unary::Cos => 32,
+            Unary::Tan => 40,
+            // Narrow types are computed in `f64`.
+            Unary::Erfc | Unary::ErfInv => 96,
+            Unary::Lgamma | Unary::Digamma => 160,
         },
         ScalarFn::Binary(f) => match f {
             Binary::Div if dtype.is_float() => 5,
             Binary::Div | Binary::Rem => 24,
-            Binary::Pow => 48,
+            Binary::Pow | Binary::Atan2 => 48,
             Binary::Min | Binary::Max => 2,
+            Binary::NextAfter => 12,
             _ => 1,
         },
         ScalarFn::Compare(_) | ScalarFn::Select | ScalarFn::Convert(_) => 1,
         ScalarFn::Clamp => 3,
         // Twenty rounds of four operations, and five injections of the key.
         ScalarFn::Threefry2x32 { .. } => 100,
+        ScalarFn::Bitcast(_) => 0,
+        ScalarFn::ReducePrecision(_) => 12,
     }
 }

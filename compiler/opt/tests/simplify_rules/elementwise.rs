@@ -1,6 +1,6 @@
 //! Elementwise ops, over all values.
 
-use kiln_ir::op::{Binary, Clamp, Compare, Convert, Select, Unary};
+use kiln_ir::op::{Binary, BitcastConvert, Clamp, Compare, Convert, Select, Unary};
 use kiln_ir::{DType, Graph, Literal, Scalar, Type, Value};
 
 use crate::proof::{Fired, SMALL, all, constants, full, pairs};
@@ -173,6 +173,10 @@ pub(crate) fn conversions(fired: &mut Fired) {
                 fired.program(&x, |g, p| {
                     let y = g.add1(Convert { to: by }, p, None).ok()?;
                     g.add1(Convert { to }, &[y], None).ok()
+                });
+                fired.program(&x, |g, p| {
+                    let y = g.add1(BitcastConvert { to: by }, p, None).ok()?;
+                    g.add1(BitcastConvert { to }, &[y], None).ok()
                 });
             }
         }

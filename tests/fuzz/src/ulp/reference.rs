@@ -45,14 +45,26 @@ fn unary(f: Unary) -> fn(f64) -> f64 {
         Unary::Atanh => f64::atanh,
         Unary::Sin => f64::sin,
         Unary::Cos => f64::cos,
+        Unary::Tan => f64::tan,
+        Unary::Asin => f64::asin,
+        Unary::Acos => f64::acos,
+        Unary::Atan => f64::atan,
         Unary::Erf => erf,
+        Unary::Erfc => |x| precise(Unary::Erfc, x),
+        Unary::ErfInv => |x| precise(Unary::ErfInv, x),
+        Unary::Lgamma => |x| precise(Unary::Lgamma, x),
+        Unary::Digamma => |x| precise(Unary::Digamma, x),
         Unary::Neg
         | Unary::Abs
         | Unary::Sign
         | Unary::Not
+        | Unary::PopulationCount
+        | Unary::CountLeadingZeros
         | Unary::Floor
         | Unary::Ceil
         | Unary::Round
+        | Unary::RoundAway
+        | Unary::Trunc
         | Unary::IsFinite => unreachable!("{} is exact", f.name()),
     }
 }
@@ -60,6 +72,7 @@ fn unary(f: Unary) -> fn(f64) -> f64 {
 fn binary(f: Binary) -> fn(f64, f64) -> f64 {
     match f {
         Binary::Pow => f64::powf,
+        Binary::Atan2 => f64::atan2,
         Binary::Add
         | Binary::Sub
         | Binary::Mul
@@ -72,8 +85,15 @@ fn binary(f: Binary) -> fn(f64, f64) -> f64 {
         | Binary::Xor
         | Binary::ShiftLeft
         | Binary::ShiftRightLogical
-        | Binary::ShiftRightArithmetic => unreachable!("{} is exact", f.name()),
+        | Binary::ShiftRightArithmetic
+        | Binary::NextAfter => unreachable!("{} is exact", f.name()),
     }
+}
+
+/// The definition, of which an `f64` is the beginning.
+fn precise(f: Unary, x: f64) -> f64 {
+    let ([high, _], n) = f.precise(x).expect("a function known to many digits");
+    high * 2f64.powi(n / 2) * 2f64.powi(n - n / 2)
 }
 
 /// The error function by its Maclaurin series times exp(-x^2), whose terms are all
@@ -91,6 +111,17 @@ fn erf(x: f64) -> f64 {
     sum * (-x * x).exp() * std::f64::consts::FRAC_2_SQRT_PI
 }
 
+/// How many units of a result one unit of the terms is that it is a difference of, where
+/// the bound is in those: `lgamma` and `digamma` of negative `f64`.
+pub fn cancellation(function: Function, x: f64, result: f64) -> f64 {
+    let Function::Unary(f @ (Unary::Lgamma | Unary::Digamma)) = function else { return 1.0 };
+    if x >= 0.0 || !result.is_finite() {
+        return 1.0;
+    }
+    let terms = 1.0 + result.abs() + precise(f, -x).abs();
+    (terms.log2().floor() - result.abs().log2().floor()).exp2().max(1.0)
+}
+
 /// Where a function of one argument has its curvature.
 pub fn interval(f: Unary) -> (f64, f64) {
     match f {
@@ -98,7 +129,10 @@ pub fn interval(f: Unary) -> (f64, f64) {
         Unary::Log | Unary::Log2 | Unary::Log10 | Unary::Sqrt | Unary::Rsqrt => (0.0, 4.0),
         Unary::Log1p | Unary::Atanh => (-1.0, 1.0),
         Unary::Acosh => (1.0, 8.0),
-        Unary::Sin | Unary::Cos => (-100.0, 100.0),
+        Unary::Sin | Unary::Cos | Unary::Tan => (-100.0, 100.0),
+        Unary::Asin | Unary::Acos | Unary::ErfInv => (-1.0, 1.0),
+        Unary::Erfc => (-4.0, 28.0),
+        Unary::Lgamma | Unary::Digamma => (-12.0, 12.0),
         _ => (-8.0, 8.0),
     }
 }
@@ -151,7 +185,7 @@ pub const SPECIAL: [f64; 42] = [
     10.0,
     20.0,
     40.0,
-    87.33654475055310,
+    87.3365447505531,
     88.72283905206835,
     89.41598629223294,
     103.97207708399179,

@@ -9,7 +9,7 @@ use super::Function;
 use super::compiled::{BATCH, Code};
 use super::error::{Exact, error};
 use super::points::points;
-use super::reference::{Reference, SPECIAL, interval, pair, reference};
+use super::reference::{Reference, SPECIAL, cancellation, interval, pair, reference};
 use crate::Random;
 
 /// How much to measure.
@@ -66,7 +66,7 @@ pub fn measure(function: Function, dtype: DType, effort: Effort) -> Result<Worst
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             let Some(batch) = batches.get(i) else { return };
-            let found = compare(&code, dtype, &batch);
+            let found = compare(function, &code, dtype, &batch);
             let mut outcome = outcome.lock().expect("no thread panics while it holds this");
             match (&mut *outcome, found) {
                 (Ok(worst), Ok(found)) => worst.join(found),
@@ -84,7 +84,7 @@ pub fn measure(function: Function, dtype: DType, effort: Effort) -> Result<Worst
     outcome.into_inner().expect("no thread panicked")
 }
 
-fn compare(code: &Code, dtype: DType, batch: &Batch) -> Result<Worst, String> {
+fn compare(function: Function, code: &Code, dtype: DType, batch: &Batch) -> Result<Worst, String> {
     let (columns, exact) = batch;
     if exact.is_empty() {
         return Ok(Worst::NONE);
@@ -96,7 +96,11 @@ fn compare(code: &Code, dtype: DType, batch: &Batch) -> Result<Worst, String> {
         if worst.error >= 0.5 && Scalar::from_f64(dtype, want.0[0]).bits() == got {
             continue;
         }
-        let error = error(Scalar::from_bits(dtype, got), want);
+        let mut error = error(Scalar::from_bits(dtype, got), want);
+        if dtype == DType::F64 && error > worst.error {
+            let x = f64::from_bits(columns[0][i]);
+            error /= cancellation(function, x, want.0[0]);
+        }
         if error > worst.error {
             worst.error = error;
             worst.at = [columns[0][i], columns.last().map_or(0, |c| c[i])];

@@ -45,15 +45,28 @@ impl Unary {
             | Unary::Abs
             | Unary::Sign
             | Unary::Not
+            | Unary::PopulationCount
+            | Unary::CountLeadingZeros
             | Unary::Floor
             | Unary::Ceil
             | Unary::Round
+            | Unary::RoundAway
+            | Unary::Trunc
             | Unary::Sqrt
             | Unary::IsFinite => None,
             Unary::Exp | Unary::Exp2 => ErrorBound::new(1.0, 1.0),
             Unary::Expm1 => ErrorBound::new(1.5, 1.5),
             Unary::Log | Unary::Log1p => ErrorBound::new(1.0, 1.0),
             Unary::Log2 | Unary::Log10 => ErrorBound::new(1.0, 1.0),
+            Unary::Tan => ErrorBound::new(4.0, 2.0),
+            Unary::Asin | Unary::Acos | Unary::Atan => ErrorBound::new(2.0, 2.0),
+            Unary::Erfc => ErrorBound::new(1.0, 6.0),
+            Unary::ErfInv => ErrorBound::new(1.0, 5.0),
+            // In `f64`, of a negative argument: units of the terms, whose difference the
+            // result is, which are at most 1 and the magnitudes of the result and of the
+            // function of |x| together.
+            Unary::Lgamma => ErrorBound::new(1.0, 4.0),
+            Unary::Digamma => ErrorBound::new(1.0, 5.0),
             Unary::Rsqrt => ErrorBound::new(1.5, 1.5),
             Unary::Cbrt => ErrorBound::new(0.6, 0.6),
             Unary::Logistic => ErrorBound::new(1.0, 1.0),
@@ -84,7 +97,9 @@ impl Binary {
             | Binary::Xor
             | Binary::ShiftLeft
             | Binary::ShiftRightLogical
-            | Binary::ShiftRightArithmetic => None,
+            | Binary::ShiftRightArithmetic
+            | Binary::NextAfter => None,
+            Binary::Atan2 => ErrorBound::new(1.0, 2.0),
             Binary::Pow => ErrorBound::new(1.0, 2.0),
         }
     }

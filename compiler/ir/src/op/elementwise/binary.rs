@@ -44,11 +44,16 @@ pub enum Binary {
     /// Shift filling with the top bit, whatever the type calls it; all top bit when
     /// the amount is out of range.
     ShiftRightArithmetic,
+    /// The angle of the point (second, first), in radians from −π to π.
+    Atan2,
+    /// The next float after the first in the direction of the second, which it is where
+    /// the two are equal. After a zero that is a subnormal number.
+    NextAfter,
 }
 
 impl Binary {
     /// Every one.
-    pub const ALL: [Binary; 14] = [
+    pub const ALL: [Binary; 16] = [
         Binary::Add,
         Binary::Sub,
         Binary::Mul,
@@ -63,6 +68,8 @@ impl Binary {
         Binary::ShiftLeft,
         Binary::ShiftRightLogical,
         Binary::ShiftRightArithmetic,
+        Binary::Atan2,
+        Binary::NextAfter,
     ];
 
     /// The name in the text format.
@@ -82,6 +89,8 @@ impl Binary {
             Binary::ShiftLeft => "shift_left",
             Binary::ShiftRightLogical => "shift_right_logical",
             Binary::ShiftRightArithmetic => "shift_right_arithmetic",
+            Binary::Atan2 => "atan2",
+            Binary::NextAfter => "nextafter",
         }
     }
 }
@@ -93,6 +102,7 @@ impl Binary {
         match (self, a.as_i128(), b.as_i128()) {
             (Binary::Min, ..) => lesser(a, b),
             (Binary::Max, ..) => greater(a, b),
+            (Binary::NextAfter, ..) => next_after(a, b),
             (_, Some(i), Some(j)) => Scalar::from_i128(dtype, self.integer(dtype, i, j)),
             _ => Scalar::from_f64(dtype, self.float(a.as_f64(), b.as_f64())),
         }
@@ -122,7 +132,10 @@ impl Binary {
                 let top = a << (128 - width);
                 top >> (128 - width + if in_range { b } else { width - 1 })
             }
-            Binary::Min | Binary::Max => unreachable!("chosen, not computed"),
+            Binary::Min | Binary::Max | Binary::NextAfter => {
+                unreachable!("{} is chosen, not computed", self.name())
+            }
+            Binary::Atan2 => unreachable!("infer gives {} no integers", self.name()),
         }
     }
 
@@ -139,9 +152,41 @@ impl Binary {
             Binary::Div => a / b,
             Binary::Rem => a % b,
             Binary::Pow => a.powf(b),
+            Binary::Atan2 => a.atan2(b),
             _ => unreachable!("infer gives {} no floats", self.name()),
         }
     }
+}
+
+impl Binary {
+    /// Whether there is a derivative worth the name.
+    fn has_slope(self) -> Result<(), NoRule> {
+        match self {
+            Binary::NextAfter => {
+                Err(NoRule::new("nextafter", "it counts floats, which no derivative describes"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The neighbour of `a` on the side of `b`, by counting bit patterns.
+fn next_after(a: Scalar, b: Scalar) -> Scalar {
+    let dtype = a.dtype();
+    let (x, y) = (a.as_f64(), b.as_f64());
+    if x.is_nan() || y.is_nan() {
+        return Scalar::from_f64(dtype, f64::NAN);
+    }
+    if x == y {
+        return b;
+    }
+    if x == 0.0 {
+        let sign = u64::from(y < 0.0) << (dtype.bits() - 1);
+        return Scalar::from_bits(dtype, sign | 1);
+    }
+    // Patterns of one sign count away from zero.
+    let away = (y > x) == (x > 0.0);
+    Scalar::from_bits(dtype, if away { a.bits() + 1 } else { a.bits() - 1 })
 }
 
 /// `base` to the power `exponent`, exact in the low 64 bits.
@@ -186,6 +231,7 @@ impl OpDef for Binary {
             Binary::ShiftLeft | Binary::ShiftRightLogical | Binary::ShiftRightArithmetic => {
                 check::integer(op, a)?;
             }
+            Binary::Atan2 | Binary::NextAfter => check::float(op, a)?,
         }
         check::result(op, a.dtype, a.shape.clone())
     }
@@ -197,10 +243,12 @@ impl OpDef for Binary {
     }
 
     fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        self.has_slope()?;
         Ok(elementwise::binary(*self, rule, Forward, tangents))
     }
 
     fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        self.has_slope()?;
         Ok(elementwise::binary(*self, rule, Back, cotangents))
     }
 

@@ -6,16 +6,21 @@
 
 mod accuracy;
 mod binary;
+mod bitcast;
 mod choose;
 mod convert;
 mod double;
 mod erf;
+mod gamma;
 pub(super) mod order;
 mod precise;
+mod reduce_precision;
 mod unary;
 
 pub use accuracy::ErrorBound;
 pub use binary::Binary;
+pub use bitcast::BitcastConvert;
 pub use choose::{Clamp, Compare, Select};
 pub use convert::Convert;
+pub use reduce_precision::ReducePrecision;
 pub use unary::Unary;

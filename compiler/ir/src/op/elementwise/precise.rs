@@ -26,7 +26,7 @@ const DECAYED: f64 = 40.0;
 const HUGE: f64 = 1e18;
 
 /// `exp(x) = 2^n * (1 + t)`: returns `(t, n)`, with `t` relatively precise.
-fn exp_parts(x: Double) -> (Double, i32) {
+pub(super) fn exp_parts(x: Double) -> (Double, i32) {
     let n = (x.high * std::f64::consts::LOG2_E).round_ties_even();
     let r = x - Double::LN_2 * Double::from(n);
     // The Taylor series for |r| of at most half of ln 2.
@@ -61,7 +61,7 @@ fn log1p_double(x: Double) -> Double {
 }
 
 /// `log(x)` for positive `x`.
-fn log_double(x: Double) -> Double {
+pub(super) fn log_double(x: Double) -> Double {
     let (m, mut e) = split(x.high);
     // Around 1, where the exponent must be 0 for nothing to cancel.
     e += i32::from(m > std::f64::consts::SQRT_2);

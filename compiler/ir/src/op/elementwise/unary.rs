@@ -1,6 +1,7 @@
 //! Functions of one element.
 
-use super::erf::erf;
+use super::erf::{erf, erf_inv, erfc, narrow};
+use super::gamma::{digamma, lgamma};
 use super::precise;
 use crate::derive::{
     Batch, Derived, NoRule, Results, Rule, batch,
@@ -24,12 +25,20 @@ pub enum Unary {
     Sign,
     /// Bitwise complement; logical for `bool`.
     Not,
+    /// How many bits are set.
+    PopulationCount,
+    /// How many zeros stand above the highest set bit; of 0 the width.
+    CountLeadingZeros,
     /// Largest integer not above.
     Floor,
     /// Smallest integer not below.
     Ceil,
     /// Nearest integer, ties to even.
     Round,
+    /// Nearest integer, ties away from zero.
+    RoundAway,
+    /// The integer part: towards zero.
+    Trunc,
     /// e to the power.
     Exp,
     /// 2 to the power.
@@ -68,22 +77,42 @@ pub enum Unary {
     Sin,
     /// Cosine of radians.
     Cos,
+    /// Tangent of radians.
+    Tan,
+    /// Inverse sine, in radians from −π/2 to π/2; NaN beyond ±1.
+    Asin,
+    /// Inverse cosine, in radians from 0 to π; NaN beyond ±1.
+    Acos,
+    /// Inverse tangent, in radians from −π/2 to π/2.
+    Atan,
     /// Error function.
     Erf,
+    /// One less the error function, accurate where that is small.
+    Erfc,
+    /// Inverse of the error function; NaN beyond ±1.
+    ErfInv,
+    /// Logarithm of the magnitude of the gamma function; infinite at its poles.
+    Lgamma,
+    /// Derivative of the logarithm of the gamma function; NaN at its poles.
+    Digamma,
     /// Neither infinite nor NaN; `bool`.
     IsFinite,
 }
 
 impl Unary {
     /// Every one.
-    pub const ALL: [Unary; 28] = [
+    pub const ALL: [Unary; 40] = [
         Unary::Neg,
         Unary::Abs,
         Unary::Sign,
         Unary::Not,
+        Unary::PopulationCount,
+        Unary::CountLeadingZeros,
         Unary::Floor,
         Unary::Ceil,
         Unary::Round,
+        Unary::RoundAway,
+        Unary::Trunc,
         Unary::Exp,
         Unary::Exp2,
         Unary::Expm1,
@@ -103,7 +132,15 @@ impl Unary {
         Unary::Atanh,
         Unary::Sin,
         Unary::Cos,
+        Unary::Tan,
+        Unary::Asin,
+        Unary::Acos,
+        Unary::Atan,
         Unary::Erf,
+        Unary::Erfc,
+        Unary::ErfInv,
+        Unary::Lgamma,
+        Unary::Digamma,
         Unary::IsFinite,
     ];
 
@@ -114,9 +151,13 @@ impl Unary {
             Unary::Abs => "abs",
             Unary::Sign => "sign",
             Unary::Not => "not",
+            Unary::PopulationCount => "population_count",
+            Unary::CountLeadingZeros => "count_leading_zeros",
             Unary::Floor => "floor",
             Unary::Ceil => "ceil",
             Unary::Round => "round",
+            Unary::RoundAway => "round_away",
+            Unary::Trunc => "trunc",
             Unary::Exp => "exp",
             Unary::Exp2 => "exp2",
             Unary::Expm1 => "expm1",
@@ -136,7 +177,15 @@ impl Unary {
             Unary::Atanh => "atanh",
             Unary::Sin => "sin",
             Unary::Cos => "cos",
+            Unary::Tan => "tan",
+            Unary::Asin => "asin",
+            Unary::Acos => "acos",
+            Unary::Atan => "atan",
             Unary::Erf => "erf",
+            Unary::Erfc => "erfc",
+            Unary::ErfInv => "erf_inv",
+            Unary::Lgamma => "lgamma",
+            Unary::Digamma => "digamma",
             Unary::IsFinite => "is_finite",
         }
     }
@@ -160,6 +209,10 @@ impl Unary {
             Unary::Sign => x.signum(),
             Unary::Not if dtype == DType::Bool => 1 - x,
             Unary::Not => !x,
+            Unary::PopulationCount => pattern(dtype, x).count_ones().into(),
+            Unary::CountLeadingZeros => {
+                i128::from(pattern(dtype, x).leading_zeros()) - (128 - i128::from(dtype.bits()))
+            }
             _ => unreachable!("infer gives {} floats only", self.name()),
         }
     }
@@ -179,6 +232,8 @@ impl Unary {
             Unary::Floor => x.floor(),
             Unary::Ceil => x.ceil(),
             Unary::Round => x.round_ties_even(),
+            Unary::RoundAway => x.round(),
+            Unary::Trunc => x.trunc(),
             Unary::Exp => x.exp(),
             Unary::Exp2 => x.exp2(),
             Unary::Expm1 => precise::expm1(x).value(),
@@ -198,8 +253,18 @@ impl Unary {
             Unary::Atanh => precise::atanh(x).value(),
             Unary::Sin => x.sin(),
             Unary::Cos => x.cos(),
+            Unary::Tan => x.tan(),
+            Unary::Asin => x.asin(),
+            Unary::Acos => x.acos(),
+            Unary::Atan => x.atan(),
             Unary::Erf => erf(x),
-            Unary::Not | Unary::IsFinite => unreachable!("{} is no float", self.name()),
+            Unary::Erfc => narrow(erfc(x)),
+            Unary::ErfInv => erf_inv(x).value(),
+            Unary::Lgamma => lgamma(x).value(),
+            Unary::Digamma => digamma(x).value(),
+            Unary::Not | Unary::PopulationCount | Unary::CountLeadingZeros | Unary::IsFinite => {
+                unreachable!("{} is no float", self.name())
+            }
         }
     }
 }
@@ -232,10 +297,30 @@ impl Unary {
             Unary::Asinh => precise::asinh(x),
             Unary::Acosh => precise::acosh(x),
             Unary::Atanh => precise::atanh(x),
+            Unary::Erfc => wide(erfc(x)),
+            Unary::ErfInv => erf_inv(x),
+            Unary::Lgamma => lgamma(x),
+            Unary::Digamma => digamma(x),
             _ => return None,
         };
         Some(([exact.high, exact.low], power))
     }
+
+    /// Whether the derivative is made of ops.
+    fn has_slope(self) -> Result<(), NoRule> {
+        match self {
+            Unary::Digamma => {
+                let reason = "its derivative, the trigamma function, is no op";
+                Err(NoRule::new("digamma", reason))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The bits of an integer, as a number that is not negative.
+fn pattern(dtype: DType, x: i128) -> u128 {
+    (x & ((1 << dtype.bits()) - 1)) as u128
 }
 
 impl OpDef for Unary {
@@ -257,9 +342,12 @@ impl OpDef for Unary {
         match self {
             Unary::Neg | Unary::Abs | Unary::Sign => check::number(op, x)?,
             Unary::Not => check::bits(op, x)?,
+            Unary::PopulationCount | Unary::CountLeadingZeros => check::integer(op, x)?,
             Unary::Floor
             | Unary::Ceil
             | Unary::Round
+            | Unary::RoundAway
+            | Unary::Trunc
             | Unary::Exp
             | Unary::Exp2
             | Unary::Expm1
@@ -279,7 +367,15 @@ impl OpDef for Unary {
             | Unary::Atanh
             | Unary::Sin
             | Unary::Cos
+            | Unary::Tan
+            | Unary::Asin
+            | Unary::Acos
+            | Unary::Atan
             | Unary::Erf
+            | Unary::Erfc
+            | Unary::ErfInv
+            | Unary::Lgamma
+            | Unary::Digamma
             | Unary::IsFinite => check::float(op, x)?,
         }
         let dtype = if *self == Unary::IsFinite { DType::Bool } else { x.dtype };
@@ -291,10 +387,12 @@ impl OpDef for Unary {
     }
 
     fn jvp(&self, rule: &mut Rule<'_>, tangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        self.has_slope()?;
         Ok(elementwise::unary(*self, rule, Forward, tangents))
     }
 
     fn vjp(&self, rule: &mut Rule<'_>, cotangents: &[Option<Value>]) -> Result<Derived, NoRule> {
+        self.has_slope()?;
         Ok(elementwise::unary(*self, rule, Back, cotangents))
     }
 
@@ -323,7 +421,12 @@ impl OpDef for Unary {
                 Unary::Sqrt | Unary::Rsqrt => (0.0, 100.0),
                 Unary::Cbrt => (-100.0, 100.0),
                 Unary::Tanh | Unary::Erf => (-6.0, 6.0),
-                Unary::Sin | Unary::Cos => (-100.0, 100.0),
+                Unary::Sin | Unary::Cos | Unary::Tan => (-100.0, 100.0),
+                Unary::Asin | Unary::Acos | Unary::ErfInv => (-1.1, 1.1),
+                Unary::Atan => (-10.0, 10.0),
+                Unary::Erfc => (-6.0, 28.0),
+                // Negative numbers, where terms cancel, are for the sweep of errors.
+                Unary::Lgamma | Unary::Digamma => (0.0, 30.0),
                 _ => continue,
             };
             for dtype in [DType::F16, DType::F32, DType::F64] {

@@ -46,7 +46,9 @@ fn twice(site: &Site) -> Option<Term> {
 /// What is already rounded, positive or a sign stays so.
 fn idempotent(site: &Site) -> Option<Term> {
     let (outer, inner, _) = inner(site)?;
-    let whole = |f| matches!(f, Unary::Floor | Unary::Ceil | Unary::Round);
+    let whole = |f| {
+        matches!(f, Unary::Floor | Unary::Ceil | Unary::Round | Unary::RoundAway | Unary::Trunc)
+    };
     let stays = match outer {
         Unary::Abs | Unary::Sign => outer == inner,
         f if whole(f) => whole(inner),
@@ -139,7 +141,7 @@ fn neutral(f: Binary, dtype: DType, c: Scalar) -> bool {
         Binary::Min => is(greatest),
         Binary::Max => is(least),
         Binary::ShiftLeft | Binary::ShiftRightLogical | Binary::ShiftRightArithmetic => is(zero),
-        Binary::Rem => false,
+        Binary::Rem | Binary::Atan2 | Binary::NextAfter => false,
     }
 }
 

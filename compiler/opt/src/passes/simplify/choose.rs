@@ -1,6 +1,6 @@
 //! Rules for comparisons, choices and conversions.
 
-use kiln_ir::op::{Compare, Convert, Select, Unary};
+use kiln_ir::op::{BitcastConvert, Compare, Convert, Select, Unary};
 use kiln_ir::{DType, Op, Scalar};
 
 use super::arithmetic::extremes;
@@ -24,6 +24,9 @@ pub(super) const CLAMP: &[Rule] = &[("clamp.wide", clamp_wide)];
 
 pub(super) const CONVERT: &[Rule] =
     &[("convert.same", convert_same), ("convert.twice", convert_twice)];
+
+pub(super) const BITCAST: &[Rule] =
+    &[("bitcast.same", bitcast_same), ("bitcast.twice", bitcast_twice)];
 
 /// A value compared with itself: certain, but for floats, which may be NaN, only
 /// where NaN gives the same answer.
@@ -132,6 +135,17 @@ fn convert_twice(site: &Site) -> Option<Term> {
     let saturates = by.is_float() && !from.is_float() && to.is_integer();
     let exact = widens(from, by) && (!saturates || widens(from, to));
     exact.then(|| new(Convert { to }, [maker.operands[0]]))
+}
+
+fn bitcast_same(site: &Site) -> Option<Term> {
+    (site.dtype() == site.ty().dtype).then(|| site.operands[0].into())
+}
+
+/// Bits go from type to type unchanged, so only the first and the last matter.
+fn bitcast_twice(site: &Site) -> Option<Term> {
+    let maker = site.maker(0);
+    let Op::BitcastConvert(_) = maker.op() else { return None };
+    Some(new(BitcastConvert { to: site.ty().dtype }, [maker.operands[0]]))
 }
 
 /// Whether every value of `from` is a value of `to`.

@@ -174,6 +174,7 @@ fn rules(op: &Op) -> [&'static [Rule]; 3] {
         Op::DynamicUpdateSlice(_) => loops::DYNAMIC_UPDATE_SLICE,
         Op::Scatter(_) => loops::SCATTER,
         Op::Constant(_) => fold::CONSTANT,
+        Op::BitcastConvert(_) => choose::BITCAST,
         Op::Parameter(_)
         | Op::Iota(_)
         | Op::Gather(_)
@@ -182,6 +183,7 @@ fn rules(op: &Op) -> [&'static [Rule]; 3] {
         | Op::TopK(_)
         | Op::Threefry2x32(_)
         | Op::OptimizationBarrier(_)
+        | Op::ReducePrecision(_)
         | Op::Call(_) => &[],
     };
     let any: &'static [Rule] = match op {
