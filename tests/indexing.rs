@@ -330,3 +330,38 @@ fn derivatives_follow_the_indices() {
     assert_eq!(d.dtype(), BF16);
     assert_eq!(v::<f32>(&d.astype(F32)), [1000.0, 1000.0, 0.0, 0.0, 0.0, 0.0]);
 }
+
+/// What is scattered to is larger than the caches: units of work are parts of it, or blocks
+/// of windows.
+#[test]
+fn large_tables_are_divided_between_threads() {
+    // A generator of words that are the same everywhere.
+    let mut state = 7u64;
+    let mut word = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize
+    };
+    for (rows, width, count) in
+        [(2_000_003, 1, 100_001), (400_001, 3, 40_000), (1_100_000, 2, 9), (9_000, 160, 20_000)]
+    {
+        let i: Vec<i32> = (0..count).map(|_| (word() % (rows + 9)) as i32 - 4).collect();
+        let updates: Vec<f32> =
+            (0..count * width).map(|_| (word() % 4001) as f32 / 16.0 - 100.0).collect();
+        let mut added = vec![0.5f32; rows * width];
+        let mut set = added.clone();
+        for (k, &row) in i.iter().enumerate() {
+            let row = if row < 0 { row + rows as i32 } else { row } as usize;
+            if row < rows {
+                for c in 0..width {
+                    added[row * width + c] += updates[k * width + c];
+                    set[row * width + c] = updates[k * width + c];
+                }
+            }
+        }
+        let (i, updates) = (Tensor::from(&i[..]), Tensor::from_vec(updates, [count, width]));
+        let table = Tensor::full([rows, width], 0.5, F32);
+        assert!(v::<f32>(&table.at(&i).add(&updates)) == added, "{count} of {rows} x {width}");
+        assert!(v::<f32>(&table.at(&i).set(&updates)) == set, "{count} of {rows} x {width}");
+    }
+}
