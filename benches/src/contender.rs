@@ -77,6 +77,10 @@ pub fn contender<'a>(
         "rmsnorm" => two(jit(rmsnorm)),
         "matmul_1024" => two(jit(|a: Tensor, b: Tensor| a.dot(&b))),
         "mm_bias_gelu" => three(jit(|x: Tensor, w: Tensor, b: Tensor| gelu(&(x.dot(&w) + b)))),
+        "gather_64k_256" => two(jit(|t: Tensor, i: Tensor| t.get(i.astype(I32)))),
+        "scatter_add_64k_256" => two(jit(|i: Tensor, v: Tensor| {
+            Tensor::zeros([50_000, 256], F32).at(i.astype(I32)).add(v)
+        })),
         "dispatch" => one(|x| x + 1.0),
         _ => return None,
     })

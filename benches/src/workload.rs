@@ -95,7 +95,7 @@ const GELU: &str = "gelu(1.1·x + 0.1) + r";
 const MI: usize = 1 << 20;
 
 /// All of them.
-pub static WORKLOADS: [Workload; 8] = [
+pub static WORKLOADS: [Workload; 10] = [
     Workload {
         name: "gelu_16m",
         formula: GELU,
@@ -245,6 +245,54 @@ pub static WORKLOADS: [Workload; 8] = [
         tolerance: 2e-4,
     },
     Workload {
+        name: "gather_64k_256",
+        formula: "rows ⌊i⌋ of t",
+        inputs: &[
+            uniform("t", 32, &[50_000, 256], -1.0, 1.0),
+            uniform("i", 33, &[65536], 0.0, 50_000.0),
+        ],
+        output: &[65536, 256],
+        flops: 0,
+        expected: Checksum {
+            len: 16 * MI,
+            sum: 856.3368471860886,
+            magnitude: 8385690.922576547,
+            weighted: -1188.9168815640855,
+            first: [
+                0.563003659248352,
+                0.1713850498199463,
+                -0.48263323307037354,
+                -0.33064842224121094,
+            ],
+            last: 0.5446916818618774,
+        },
+        tolerance: 2e-4,
+    },
+    Workload {
+        name: "scatter_add_64k_256",
+        formula: "zeros with rows v added at ⌊i⌋",
+        inputs: &[
+            uniform("i", 33, &[65536], 0.0, 50_000.0),
+            uniform("v", 34, &[65536, 256], -1.0, 1.0),
+        ],
+        output: &[50_000, 256],
+        flops: 0,
+        expected: Checksum {
+            len: 12_800_000,
+            sum: 2058.358135700226,
+            magnitude: 5843932.19127059,
+            weighted: 1455.31927460381,
+            first: [
+                0.3432565927505493,
+                1.162784457206726,
+                -0.3946908712387085,
+                0.06380879878997803,
+            ],
+            last: 0.1983323097229004,
+        },
+        tolerance: 2e-4,
+    },
+    Workload {
         name: "dispatch",
         formula: "x + 1 on 8 elements",
         inputs: &[uniform("x", 30, &[8], -1.0, 1.0)],
@@ -277,6 +325,24 @@ mod tests {
             assert!(std::ptr::eq(Workload::named(workload.name).unwrap(), workload));
             assert_eq!(workload.expected.len, workload.output_elements(), "{}", workload.name);
         }
+    }
+
+    #[test]
+    fn rows_at_indices_are_those_of_a_loop() {
+        const ROW: usize = 256;
+        let gather = Workload::named("gather_64k_256").unwrap();
+        let [t, i] = &gather.make_inputs()[..] else { panic!("a table and indices") };
+        let rows = i.iter().flat_map(|&i| &t[i as usize * ROW..][..ROW]);
+        assert_eq!(gather.check(&rows.copied().collect::<Vec<f32>>()), Ok(()));
+        let scatter = Workload::named("scatter_add_64k_256").unwrap();
+        let [i, v] = &scatter.make_inputs()[..] else { panic!("indices and updates") };
+        let mut sums = vec![0.0f64; scatter.output_elements()];
+        for (&i, v) in i.iter().zip(v.chunks_exact(ROW)) {
+            let to = &mut sums[i as usize * ROW..][..ROW];
+            to.iter_mut().zip(v).for_each(|(y, &v)| *y += f64::from(v));
+        }
+        let sums: Vec<f32> = sums.into_iter().map(|x| x as f32).collect();
+        assert_eq!(scatter.check(&sums), Ok(()));
     }
 
     #[test]

@@ -68,6 +68,41 @@ fn prefetch<const HINT: i32>(x: &[f32], i: usize) {
     _mm_prefetch::<HINT>(x.as_ptr().wrapping_add(i).cast());
 }
 
+/// The same elements elsewhere. Without a fence after streaming stores: a caller that
+/// copies many rows needs one in all.
+#[target_feature(enable = "avx512f")]
+pub fn copy(stores: Stores, x: &[f32], y: &mut [f32]) {
+    assert!(x.len() == y.len() && x.len().is_multiple_of(LANES), "whole vectors");
+    for i in (0..x.len()).step_by(LANES) {
+        store(stores, y, i, load(x, i));
+    }
+}
+
+/// The sum of some rows of `x`, from 0 and in their order, a block of registers at a time.
+/// Without a fence, as [`copy`].
+#[target_feature(enable = "avx512f")]
+pub fn sum_rows(stores: Stores, rows: &[u32], x: &[f32], y: &mut [f32]) {
+    assert!(y.len().is_multiple_of(BLOCK), "whole blocks");
+    for start in (0..y.len()).step_by(BLOCK) {
+        let mut sums = [_mm512_setzero_ps(); UNROLL];
+        for &row in rows {
+            let from = &x[row as usize * y.len() + start..][..BLOCK];
+            for (k, sum) in sums.iter_mut().enumerate() {
+                *sum = _mm512_add_ps(*sum, load(from, k * LANES));
+            }
+        }
+        for (k, sum) in sums.into_iter().enumerate() {
+            store(stores, y, start + k * LANES, sum);
+        }
+    }
+}
+
+/// Makes streaming stores visible to other threads.
+#[target_feature(enable = "avx512f")]
+pub fn fence() {
+    _mm_sfence();
+}
+
 /// e^x for x ≤ 88, to about one ULP; far below the least normal number it gives zero.
 ///
 /// x = n·ln 2 + r with |r| ≤ ln 2 / 2, and e^x = 2^n · e^r. The polynomial is the

@@ -10,6 +10,7 @@
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
+mod indexed;
 mod plain;
 
 use crate::buffer::Buffer;
@@ -45,6 +46,9 @@ enum Kernel {
     Softmax(usize),
     LayerNorm(usize),
     RmsNorm(usize),
+    /// Rows of this many elements, at indices.
+    Gather(usize),
+    ScatterAdd(usize),
     /// One addition; the smallest call there is.
     Increment,
 }
@@ -56,6 +60,8 @@ pub struct Floor<'a> {
     inputs: &'a [Buffer],
     output: Buffer,
     stores: Stores,
+    /// Of sums of rows.
+    sorted: indexed::Sorted,
 }
 
 impl<'a> Floor<'a> {
@@ -67,6 +73,8 @@ impl<'a> Floor<'a> {
             "softmax_4096" => Kernel::Softmax(row),
             "layernorm" => Kernel::LayerNorm(row),
             "rmsnorm" => Kernel::RmsNorm(row),
+            "gather_64k_256" => Kernel::Gather(row),
+            "scatter_add_64k_256" => Kernel::ScatterAdd(row),
             "dispatch" => Kernel::Increment,
             _ => return None,
         };
@@ -79,6 +87,10 @@ impl<'a> Floor<'a> {
             inputs,
             output: Buffer::zeros(elements),
             stores: Stores::for_output(elements, threads),
+            sorted: match kernel {
+                Kernel::ScatterAdd(row) => indexed::Sorted::new(elements / row, inputs[0].len()),
+                _ => indexed::Sorted::default(),
+            },
         })
     }
 }
@@ -92,21 +104,41 @@ impl Subject for Floor<'_> {
         let (kernel, stores, inputs) = (self.kernel, self.stores, self.inputs);
         let (len, size) = (self.output.len(), self.team.size());
         let grain = match kernel {
-            Kernel::Softmax(row) | Kernel::LayerNorm(row) | Kernel::RmsNorm(row) => row,
+            Kernel::Softmax(row)
+            | Kernel::LayerNorm(row)
+            | Kernel::RmsNorm(row)
+            | Kernel::Gather(row)
+            | Kernel::ScatterAdd(row) => row,
             Kernel::Gelu => 1024,
             Kernel::Increment => 8,
         };
+        if let Kernel::ScatterAdd(_) = kernel {
+            self.sorted.sort(&inputs[0]);
+        }
+        let sorted = &self.sorted;
         let parts = Parts::new(&mut self.output);
         self.team.run(&|member| {
             let range = share(len, grain, member, size);
             // SAFETY: the shares of members do not overlap.
             let y = unsafe { parts.part(range.clone()) };
+            match kernel {
+                Kernel::Gather(row) => {
+                    let at = &inputs[1][range.start / row..range.end / row];
+                    indexed::gather(stores, row, &inputs[0], at, y);
+                    return fence();
+                }
+                Kernel::ScatterAdd(row) => {
+                    indexed::scatter_add(stores, row, sorted, range.start / row, &inputs[1], y);
+                    return fence();
+                }
+                _ => {}
+            }
             let x = &inputs[0][range.clone()];
             let rest = match kernel {
                 Kernel::Gelu => [&inputs[1][range], &[]],
                 Kernel::LayerNorm(_) => [&inputs[1][..], &inputs[2][..]],
                 Kernel::RmsNorm(_) => [&inputs[1][..], &[]],
-                Kernel::Softmax(_) | Kernel::Increment => [&[][..], &[]],
+                _ => [&[][..], &[]],
             };
             part(kernel, stores, x, rest, y);
         });
@@ -114,6 +146,15 @@ impl Subject for Floor<'_> {
 
     fn output(&mut self) -> Option<Vec<f32>> {
         Some(self.output.to_vec())
+    }
+}
+
+/// After streaming stores, before other threads are told of them.
+fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx512() {
+        // SAFETY: the features were detected.
+        unsafe { avx512::fence() };
     }
 }
 
@@ -129,6 +170,7 @@ fn part(kernel: Kernel, stores: Stores, x: &[f32], [a, b]: [&[f32]; 2], y: &mut 
                 Kernel::LayerNorm(row) => avx512::layer_norm(stores, row, x, a, b, y),
                 Kernel::RmsNorm(row) => avx512::rms_norm(stores, row, x, a, y),
                 Kernel::Increment => avx512::increment(x, y),
+                Kernel::Gather(_) | Kernel::ScatterAdd(_) => unreachable!("done already"),
             }
         }
         return;
@@ -140,6 +182,7 @@ fn part(kernel: Kernel, stores: Stores, x: &[f32], [a, b]: [&[f32]; 2], y: &mut 
         Kernel::LayerNorm(row) => plain::layer_norm(row, x, a, b, y),
         Kernel::RmsNorm(row) => plain::rms_norm(row, x, a, y),
         Kernel::Increment => plain::increment(x, y),
+        Kernel::Gather(_) | Kernel::ScatterAdd(_) => unreachable!("done already"),
     }
 }
 
