@@ -73,6 +73,7 @@ pub fn contender<'a>(
     Some(match workload.name {
         "gelu_16m" | "gelu_64k" => two(jit(gelu_residual)),
         "softmax_4096" => one(softmax),
+        "cumsum_rows" | "cumsum_1d_16m" => one(|x| x.cumsum(-1)),
         "layernorm" => three(jit(layernorm)),
         "rmsnorm" => two(jit(rmsnorm)),
         "matmul_1024" => two(jit(|a: Tensor, b: Tensor| a.dot(&b))),

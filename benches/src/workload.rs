@@ -95,7 +95,7 @@ const GELU: &str = "gelu(1.1·x + 0.1) + r";
 const MI: usize = 1 << 20;
 
 /// All of them.
-pub static WORKLOADS: [Workload; 10] = [
+pub static WORKLOADS: [Workload; 12] = [
     Workload {
         name: "gelu_16m",
         formula: GELU,
@@ -199,6 +199,48 @@ pub static WORKLOADS: [Workload; 10] = [
             last: 0.9585042837845538,
         },
         tolerance: 2e-4,
+    },
+    Workload {
+        name: "cumsum_rows",
+        formula: "running sums along each row of x",
+        inputs: &[uniform("x", 10, &[4096, 4096], -1.0, 1.0)],
+        output: &[4096, 4096],
+        flops: 0,
+        expected: Checksum {
+            len: 16 * MI,
+            sum: 1415917.6606898308,
+            magnitude: 326472887.36731815,
+            weighted: 5287.965198261316,
+            first: [
+                -0.3118518590927124,
+                -1.1721779108047485,
+                -1.4143604040145874,
+                -0.6662375926971436,
+            ],
+            last: -17.740742564201355,
+        },
+        tolerance: 1e-3,
+    },
+    Workload {
+        name: "cumsum_1d_16m",
+        formula: "running sums of x",
+        inputs: &[uniform("x", 10, &[16 * MI], 0.0, 1.0)],
+        output: &[16 * MI],
+        flops: 0,
+        expected: Checksum {
+            len: 16 * MI,
+            sum: 70382600694262.78,
+            magnitude: 70382600694262.78,
+            weighted: -4078261735.498881,
+            first: [
+                0.3440740704536438,
+                0.41391104459762573,
+                0.7928197979927063,
+                1.6668812036514282,
+            ],
+            last: 8389520.689741075,
+        },
+        tolerance: 2e-3,
     },
     Workload {
         name: "matmul_1024",

@@ -205,6 +205,43 @@ pub fn softmax(stores: Stores, row: usize, x: &[f32], y: &mut [f32]) {
     _mm_sfence();
 }
 
+/// The sum of each row up to each element: four vectors at once by doubling in registers,
+/// then what came before them.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub fn cumsum(stores: Stores, row: usize, x: &[f32], y: &mut [f32]) {
+    assert!(row.is_multiple_of(BLOCK) && x.len() == y.len(), "whole blocks");
+    let last = _mm512_set1_epi32(LANES as i32 - 1);
+    for start in (0..x.len()).step_by(row) {
+        let mut before = _mm512_setzero_ps();
+        for i in (start..start + row).step_by(BLOCK) {
+            for k in (i..i + BLOCK).step_by(LANES) {
+                prefetch::<_MM_HINT_T0>(x, k + AHEAD);
+                let sums = prefixes(load(x, k));
+                store(stores, y, k, _mm512_add_ps(before, sums));
+                before = _mm512_add_ps(before, _mm512_permutexvar_ps(last, sums));
+            }
+        }
+    }
+    _mm_sfence();
+}
+
+/// The sum of the lanes up to each.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn prefixes(x: __m512) -> __m512 {
+    let zero = _mm512_setzero_si512();
+    macro_rules! doubled {
+        ($x:expr, $by:literal) => {{
+            let moved = _mm512_alignr_epi32::<{ 16 - $by }>(_mm512_castps_si512($x), zero);
+            _mm512_add_ps($x, _mm512_castsi512_ps(moved))
+        }};
+    }
+    let x = doubled!(x, 1);
+    let x = doubled!(x, 2);
+    let x = doubled!(x, 4);
+    doubled!(x, 8)
+}
+
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn total(sums: [__m512; UNROLL]) -> f32 {

@@ -46,6 +46,7 @@ enum Kernel {
     Softmax(usize),
     LayerNorm(usize),
     RmsNorm(usize),
+    Cumsum(usize),
     /// Rows of this many elements, at indices.
     Gather(usize),
     ScatterAdd(usize),
@@ -71,6 +72,9 @@ impl<'a> Floor<'a> {
         let kernel = match workload.name {
             "gelu_16m" | "gelu_64k" => Kernel::Gelu,
             "softmax_4096" => Kernel::Softmax(row),
+            "cumsum_rows" => Kernel::Cumsum(row),
+            // Threads would have to wait for each other's totals; the floor is for one.
+            "cumsum_1d_16m" if threads == 1 => Kernel::Cumsum(row),
             "layernorm" => Kernel::LayerNorm(row),
             "rmsnorm" => Kernel::RmsNorm(row),
             "gather_64k_256" => Kernel::Gather(row),
@@ -107,6 +111,7 @@ impl Subject for Floor<'_> {
             Kernel::Softmax(row)
             | Kernel::LayerNorm(row)
             | Kernel::RmsNorm(row)
+            | Kernel::Cumsum(row)
             | Kernel::Gather(row)
             | Kernel::ScatterAdd(row) => row,
             Kernel::Gelu => 1024,
@@ -169,6 +174,7 @@ fn part(kernel: Kernel, stores: Stores, x: &[f32], [a, b]: [&[f32]; 2], y: &mut 
                 Kernel::Softmax(row) => avx512::softmax(stores, row, x, y),
                 Kernel::LayerNorm(row) => avx512::layer_norm(stores, row, x, a, b, y),
                 Kernel::RmsNorm(row) => avx512::rms_norm(stores, row, x, a, y),
+                Kernel::Cumsum(row) => avx512::cumsum(stores, row, x, y),
                 Kernel::Increment => avx512::increment(x, y),
                 Kernel::Gather(_) | Kernel::ScatterAdd(_) => unreachable!("done already"),
             }
@@ -181,6 +187,7 @@ fn part(kernel: Kernel, stores: Stores, x: &[f32], [a, b]: [&[f32]; 2], y: &mut 
         Kernel::Softmax(row) => plain::softmax(row, x, y),
         Kernel::LayerNorm(row) => plain::layer_norm(row, x, a, b, y),
         Kernel::RmsNorm(row) => plain::rms_norm(row, x, a, y),
+        Kernel::Cumsum(row) => plain::cumsum(row, x, y),
         Kernel::Increment => plain::increment(x, y),
         Kernel::Gather(_) | Kernel::ScatterAdd(_) => unreachable!("done already"),
     }
@@ -216,6 +223,9 @@ mod tests {
             assert!(difference(&found, &wanted) < 1e-6);
             part(Kernel::LayerNorm(ROW), stores, &x, [g, b], &mut found);
             plain::layer_norm(ROW, &x, g, b, &mut wanted);
+            assert!(difference(&found, &wanted) < 1e-6);
+            part(Kernel::Cumsum(ROW), stores, &x, [&[], &[]], &mut found);
+            plain::cumsum(ROW, &x, &mut wanted);
             assert!(difference(&found, &wanted) < 1e-6);
             part(Kernel::RmsNorm(ROW), stores, &x, [g, &[]], &mut found);
             plain::rms_norm(ROW, &x, g, &mut wanted);

@@ -50,6 +50,17 @@ pub fn rms_norm(row: usize, x: &[f32], g: &[f32], y: &mut [f32]) {
     }
 }
 
+/// The sum of each row up to each element.
+pub fn cumsum(row: usize, x: &[f32], y: &mut [f32]) {
+    for (x, y) in x.chunks_exact(row).zip(y.chunks_exact_mut(row)) {
+        let mut sum = 0.0;
+        for (y, &x) in y.iter_mut().zip(x) {
+            sum += f64::from(x);
+            *y = sum as f32;
+        }
+    }
+}
+
 /// `x + 1`.
 pub fn increment(x: &[f32], y: &mut [f32]) {
     for (y, x) in y.iter_mut().zip(x) {
