@@ -166,6 +166,27 @@ fn ties_and_kinks_are_those_of_jax() {
     assert_eq!(g.to_vec::<f32>().unwrap(), [0.0, 0.5, 0.5, 0.0]);
 }
 
+/// [K49] Far from 0, where a branch that is not taken overflows, and at 0, where two meet.
+#[test]
+fn activations_have_the_derivatives_of_their_definitions() {
+    type Function = fn(&Tensor) -> Tensor;
+    let cases: [(&str, Function, &[(f32, f32)]); 7] = [
+        ("elu", |x| x.elu(1.0), &[(100.0, 1.0), (200.0, 1.0), (-200.0, 0.0), (0.0, 1.0)]),
+        ("celu", |x| x.celu(1.0), &[(100.0, 1.0), (200.0, 1.0), (-200.0, 0.0), (0.0, 1.0)]),
+        ("softplus", |x| x.softplus(), &[(200.0, 1.0), (-200.0, 0.0), (0.0, 0.5)]),
+        ("log_sigmoid", |x| x.log_sigmoid(), &[(200.0, 0.0), (-200.0, 1.0), (0.0, 0.5)]),
+        ("sigmoid", |x| x.sigmoid(), &[(200.0, 0.0), (-200.0, 0.0), (0.0, 0.25)]),
+        ("hard_tanh", |x| x.hard_tanh(), &[(1.0, 1.0), (-1.0, 1.0), (1.5, 0.0), (-2.0, 0.0)]),
+        ("logaddexp", |x| x.logaddexp(x), &[(3.0, 1.0), (-800.0, 1.0), (800.0, 1.0)]),
+    ];
+    for (name, f, points) in cases {
+        for &(x, want) in points {
+            let slope = grad(f)(&Tensor::from(x)).item::<f32>().unwrap();
+            assert_eq!(slope, want, "{name} at {x}");
+        }
+    }
+}
+
 #[test]
 fn batches_lie_along_any_axis() {
     let x = Tensor::from([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
