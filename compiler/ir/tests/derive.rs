@@ -19,8 +19,6 @@ const WITHOUT: &[(&str, &str)] = &[
     ("digamma", "jvp"),
     ("nextafter", "jvp"),
     ("reduce_precision", "jvp"),
-    ("dynamic_slice", "vmap"),
-    ("dynamic_update_slice", "vmap"),
     ("reduce", "vjp"),
     ("reduce_window", "vjp"),
 ];

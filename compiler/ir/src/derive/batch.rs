@@ -6,7 +6,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{NoRule, Rule};
+use super::{NoRule, Rule, indexed};
 use crate::op::{
     ArgReduce, Broadcast, Concatenate, Cumulative, DotDims, DotGeneral, DynamicSlice,
     DynamicUpdateSlice, Pad, Reduce, ReduceBy, ReduceWindow, Reshape, Reverse, Slice, Transpose,
@@ -221,17 +221,15 @@ pub(crate) fn dot_general(op: &DotGeneral, rule: &mut Rule<'_>, batch: Batch<'_>
     smallvec![if in_order { product } else { rule.add(Transpose { permutation }, &[product]) }]
 }
 
-/// A box at one start for all entries is a box with the whole batch.
+/// A box at one start for all entries is a box with the whole batch; at several it is a
+/// gather of windows.
 pub(crate) fn dynamic_slice(
     op: &DynamicSlice,
     rule: &mut Rule<'_>,
     batch: Batch<'_>,
 ) -> Result<Results, NoRule> {
     if batch.operands[1..].contains(&true) {
-        return Err(NoRule::new(
-            "dynamic_slice",
-            "starts that differ along the batch have no rule yet: take the box from each entry",
-        ));
+        return Ok(indexed::dynamic_slice(op, rule, batch));
     }
     let sizes = with_first(batch.size, &op.sizes);
     let operands = with_start(rule, &[rule.operands[0]], 1);
@@ -243,10 +241,7 @@ pub(crate) fn dynamic_update_slice(
     batch: Batch<'_>,
 ) -> Result<Results, NoRule> {
     if batch.operands[2..].contains(&true) {
-        return Err(NoRule::new(
-            "dynamic_update_slice",
-            "starts that differ along the batch have no rule yet: update each entry",
-        ));
+        return Ok(indexed::dynamic_update_slice(rule, batch));
     }
     let updated = [batch.operand(rule, 0), batch.operand(rule, 1)];
     let operands = with_start(rule, &updated, 2);

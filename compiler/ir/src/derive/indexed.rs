@@ -9,8 +9,8 @@ use smallvec::smallvec;
 
 use super::{Batch, Derived, NoRule, Results, Rule};
 use crate::op::{
-    Binary, Compare, Constant, Gather, GatherMode, Iota, Reshape, Scatter, ScatterDims,
-    ScatterKind, ScatterMode,
+    Binary, Compare, Concatenate, Constant, Convert, DynamicSlice, Gather, GatherDims, GatherMode,
+    Iota, Reshape, Scatter, ScatterDims, ScatterKind, ScatterMode,
 };
 use crate::{DType, Literal, Scalar, Type, Value};
 
@@ -299,4 +299,74 @@ pub(crate) fn scatter_vmap(op: &Scatter, rule: &mut Rule<'_>, batch: Batch<'_>) 
     let op = Scatter { dims: ScatterDims::of_gather(&dims), ..op.clone() };
     let operands = [batch.operand(rule, 0), rule.operands[1], batch.operand(rule, 2)];
     smallvec![rule.add(op, &operands)]
+}
+
+/// Boxes at starts that differ along the batch: windows at index vectors, which clip as the
+/// starts do.
+pub(crate) fn dynamic_slice(op: &DynamicSlice, rule: &mut Rule<'_>, batch: Batch<'_>) -> Results {
+    let x = rule.operands[0];
+    let indices = starts(rule, batch, 1);
+    let single = Gather {
+        dims: boxes(op.sizes.len()),
+        slice_sizes: op.sizes.clone(),
+        mode: GatherMode::Clip,
+        unique_indices: false,
+        indices_are_sorted: false,
+    };
+    // Of one entry, the indices are one vector.
+    let gather = batched_gather(&single, batch.operands[0], true, batch.size);
+    smallvec![rule.add(gather, &[x, indices])]
+}
+
+/// As [`dynamic_slice`]; no two entries share an element.
+pub(crate) fn dynamic_update_slice(rule: &mut Rule<'_>, batch: Batch<'_>) -> Results {
+    let operands = [batch.operand(rule, 0), batch.operand(rule, 1)];
+    let indices = starts(rule, batch, 2);
+    let rank = rule.ty(operands[0]).shape.rank() - 1;
+    let single = Gather {
+        dims: boxes(rank),
+        slice_sizes: Vec::new(),
+        mode: GatherMode::Clip,
+        unique_indices: true,
+        indices_are_sorted: false,
+    };
+    let dims = batched_gather(&single, true, true, batch.size).dims;
+    let scatter = Scatter {
+        kind: ScatterKind::Set,
+        dims: ScatterDims::of_gather(&dims),
+        mode: ScatterMode::Clip,
+        unique_indices: true,
+        indices_are_sorted: false,
+    };
+    smallvec![rule.add(scatter, &[operands[0], indices, operands[1]])]
+}
+
+/// A box of rank `rank` at one index vector, as a window.
+fn boxes(rank: usize) -> GatherDims {
+    GatherDims {
+        offset_dims: (0..rank).collect(),
+        start_index_map: (0..rank).collect(),
+        index_vector_dim: 0,
+        ..GatherDims::default()
+    }
+}
+
+/// The starts from operand `first` on as index vectors, one for each entry of the batch.
+fn starts(rule: &mut Rule<'_>, batch: Batch<'_>, first: usize) -> Value {
+    let columns: Vec<Value> = (first..rule.operands.len())
+        .map(|i| {
+            let mut start = batch.operand(rule, i);
+            let ty = rule.ty(start);
+            if ty.dtype == DType::U64 {
+                // What no i64 holds is beyond every axis, as the greatest is.
+                let most = constant(rule, &ty, Scalar::from_i128(DType::U64, i64::MAX.into()));
+                start = rule.binary(Binary::Min, start, most);
+            }
+            if ty.dtype != DType::I64 {
+                start = rule.add(Convert { to: DType::I64 }, &[start]);
+            }
+            rule.add(Reshape { shape: [batch.size, 1].into() }, &[start])
+        })
+        .collect();
+    rule.add(Concatenate { axis: 1 }, &columns)
 }
