@@ -170,7 +170,8 @@ fn ties_and_kinks_are_those_of_jax() {
 #[test]
 fn activations_have_the_derivatives_of_their_definitions() {
     type Function = fn(&Tensor) -> Tensor;
-    let cases: [(&str, Function, &[(f32, f32)]); 7] = [
+    type Case = (&'static str, Function, &'static [(f32, f32)]);
+    let cases: [Case; 7] = [
         ("elu", |x| x.elu(1.0), &[(100.0, 1.0), (200.0, 1.0), (-200.0, 0.0), (0.0, 1.0)]),
         ("celu", |x| x.celu(1.0), &[(100.0, 1.0), (200.0, 1.0), (-200.0, 0.0), (0.0, 1.0)]),
         ("softplus", |x| x.softplus(), &[(200.0, 1.0), (-200.0, 0.0), (0.0, 0.5)]),
