@@ -75,8 +75,9 @@ pub use tensor::{
     Padding, Tensor, TensorIndex, Window, keepdims,
 };
 pub use transform::{
-    Loss, Pullback, Pushforward, grad, hessian, jacfwd, jacrev, jvp, linearize, reduce,
-    reduce_window, value_and_grad, vjp, vmap, vmap_axes,
+    Loss, Policy, Pullback, Pushforward, checkpoint, checkpoint_policy, custom_jvp, custom_vjp,
+    grad, hessian, jacfwd, jacrev, jvp, linearize, reduce, reduce_window, stop_gradient,
+    value_and_grad, vjp, vmap, vmap_axes,
 };
 pub use tree::{Feed, Static, Tree};
 

@@ -1,7 +1,10 @@
 //! Transformations as a user meets them: nested, jitted, lazy, over trees, with mistakes.
 
 use kiln::prelude::*;
-use kiln::{grad, hessian, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp, vmap, vmap_axes};
+use kiln::{
+    Policy, checkpoint, checkpoint_policy, custom_jvp, custom_vjp, grad, hessian, jacfwd, jacrev,
+    jvp, linearize, stop_gradient, value_and_grad, vjp, vmap, vmap_axes,
+};
 
 #[derive(Tree)]
 struct Mlp {
@@ -186,6 +189,100 @@ fn activations_have_the_derivatives_of_their_definitions() {
             assert_eq!(slope, want, "{name} at {x}");
         }
     }
+}
+
+#[test]
+fn a_checkpointed_function_has_the_same_derivatives_to_the_bit() {
+    let (x, y) = data();
+    let whole = |policy: Option<Policy>| {
+        let (x, y) = (x.clone(), y.clone());
+        let step = jit(move |m: Mlp| {
+            let layer = |m: &Mlp| (x.matmul(&m.w1) + &m.b1).tanh();
+            let hidden = |m: &Mlp| match policy {
+                None => layer(m),
+                Some(Policy::Nothing) => checkpoint(layer)(m),
+                Some(policy) => checkpoint_policy(layer, policy)(m),
+            };
+            let f = |m: &Mlp| {
+                let error = hidden(m).matmul(&m.w2) - &y;
+                (&error * &error).mean(..)
+            };
+            value_and_grad(f, &m)
+        });
+        let (loss, g) = step.call(mlp()).unwrap();
+        let bits = |t: &Tensor| t.to_vec::<f32>().unwrap();
+        (bits(&loss), bits(&g.w1), bits(&g.b1), bits(&g.w2))
+    };
+    let plain = whole(None);
+    for policy in Policy::ALL {
+        assert_eq!(whole(Some(policy)), plain, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_checkpoint_computes_again_what_it_does_not_keep() {
+    // exp of a big array, needed on the way back: kept, or computed twice.
+    let count = |policy: Option<Policy>| {
+        let step = jit(move |x: Tensor| {
+            let f = |x: &Tensor| x.sin().exp();
+            let f = |x: &Tensor| match policy {
+                None => f(x).sum(..),
+                Some(policy) => checkpoint_policy(f, policy)(x).sum(..),
+            };
+            value_and_grad(f, &x)
+        });
+        let text =
+            step.compile(Tensor::spec([4096], F32)).unwrap().dump(kiln::Stage::Fused).unwrap();
+        text.matches(" = exp ").count()
+    };
+    assert_eq!(count(Some(Policy::Nothing)), 2);
+    assert_eq!(count(Some(Policy::Everything)), 1);
+    assert_eq!(count(None), 1);
+}
+
+#[test]
+fn rules_of_ones_own_are_used_in_every_transformation() {
+    // sin with the derivative of 2 sin, to be told apart.
+    let odd = || custom_jvp(|x: &Tensor| x.sin(), |x: &Tensor, dx: &Tensor| dx * x.cos() * 2.0);
+    let x = Tensor::from([0.3f32, 0.7]);
+    let want: Vec<f32> = [0.3f32, 0.7].map(|x| 2.0 * x.cos()).to_vec();
+    let f = odd();
+    let g = grad(|x: &Tensor| f(x).sum(..))(&x);
+    close(&g.to_vec().unwrap(), &want);
+    close(&vmap(grad(odd()))(&x).to_vec().unwrap(), &want);
+    let (_, dy) = jvp(odd(), &x, &Tensor::ones([2], F32));
+    close(&dy.to_vec().unwrap(), &want);
+
+    // The same in reverse, with a captured factor and something kept.
+    let two = Tensor::from(2.0f32);
+    let back = || {
+        custom_vjp(
+            |x: &Tensor| x.sin(),
+            |x: &Tensor| (x.sin(), x.cos()),
+            |cos: &Tensor, ct: &Tensor| ct * cos * &two,
+        )
+    };
+    let f = back();
+    close(&grad(|x: &Tensor| f(x).sum(..))(&x).to_vec().unwrap(), &want);
+    close(&vmap(grad(back()))(&x).to_vec().unwrap(), &want);
+    let (_, dy) = jvp(back(), &x, &Tensor::ones([2], F32));
+    assert!(dy.to_vec::<f32>().unwrap_err().to_string().contains("custom_vjp"));
+    let wrong = custom_vjp(
+        |x: &Tensor| x.sin(),
+        |x: &Tensor| (x.sin(), ()),
+        |_: &(), ct: &Tensor| ct.sum(..),
+    );
+    let error = wrong(&x).to_vec::<f32>().unwrap_err().to_string();
+    assert!(error.contains("f32[]") && error.contains("f32[2]"), "{error}");
+}
+
+#[test]
+fn a_stopped_gradient_is_zero_and_changes_no_value() {
+    let f = |x: &Tensor| (x * x + stop_gradient(&x.exp())).sum(..);
+    let x = Tensor::from([1.0f32, 2.0]);
+    let (y, g) = value_and_grad(f, &x);
+    close(&y.to_vec().unwrap(), &[5.0 + 1f32.exp() + 2f32.exp()]);
+    assert_eq!(g.to_vec::<f32>().unwrap(), [2.0, 4.0]);
 }
 
 #[test]

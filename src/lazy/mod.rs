@@ -283,7 +283,7 @@ mod tests {
             let value = callee.add1(op, &[x, y], None).unwrap();
             callee.add_output(value, "");
         }
-        let call = kiln_ir::op::Call { graph: Arc::new(callee) };
+        let call = kiln_ir::op::Call::new(Arc::new(callee));
         let (a, b) = (Tensor::from([1.0f32, 2.0]), Tensor::from([3.0f32, 5.0]));
         let results = Tensor::apply_all(call, &[&a, &b], 2, At::caller());
         let roots: Vec<Arc<Lazy>> = pending_of(&results);
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_mistake_poisons_every_result() {
-        let empty = kiln_ir::op::Call { graph: Arc::new(kiln_ir::Graph::new("empty")) };
+        let empty = kiln_ir::op::Call::new(Arc::new(kiln_ir::Graph::new("empty")));
         let a = Tensor::from([1.0f32]);
         let results = Tensor::apply_all(empty, &[&a], 3, At::caller());
         assert!(results.len() == 3 && results.iter().all(|r| r.error().is_some()));

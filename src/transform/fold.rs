@@ -120,7 +120,7 @@ fn fold<const N: usize>(
 
 /// The reduction that a body is, and how the initial value joins it.
 fn known(op: &Op, dtype: DType) -> Option<(Op, Binary)> {
-    let body = op.graph()?;
+    let body = *op.graphs().first()?;
     let parameters: Vec<_> = body.parameters().collect();
     let (&[carry, element], &[output]) = (&parameters[..], body.outputs()) else { return None };
     let Op::Binary(binary) = body.op(output.node) else { return None };

@@ -81,7 +81,7 @@ pub fn linearize<T: Tree, R: Tree>(f: impl FnOnce(&T) -> R, at: &T) -> (R, Pushf
     match transform::jvp(graph, &float_parameters(&function)) {
         Ok(joint) => {
             let (parameters, outputs) = (graph.parameters().len(), graph.outputs().len());
-            let parts = transform::split(&joint, parameters, outputs);
+            let parts = transform::split(&joint, parameters, outputs, &|_| true);
             let mut results = apply(&parts.forward, &function.operands(at), caller);
             let residuals = results.split_off(outputs);
             let value = rebuild(&function.result, &mut results.into_iter());

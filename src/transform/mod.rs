@@ -14,10 +14,12 @@
 //! | `reverse` | [`grad`], [`value_and_grad`], [`vjp`] |
 //! | `forward` | [`jvp`], [`linearize`] |
 //! | `batch` | [`vmap`], [`vmap_axes`] |
+//! | `custom` | [`checkpoint`], [`stop_gradient`], [`custom_jvp`], [`custom_vjp`] |
 //! | `fold` | [`reduce`], [`reduce_window`]: reductions by a closure |
 //! | `jacobian` | [`jacfwd`], [`jacrev`], [`hessian`] |
 
 mod batch;
+mod custom;
 mod fold;
 mod forward;
 mod function;
@@ -25,6 +27,7 @@ mod jacobian;
 mod reverse;
 
 pub use batch::{vmap, vmap_axes};
+pub use custom::{Policy, checkpoint, checkpoint_policy, custom_jvp, custom_vjp, stop_gradient};
 pub use fold::{reduce, reduce_window};
 pub use forward::{Pushforward, jvp, linearize};
 pub use jacobian::{hessian, jacfwd, jacrev};

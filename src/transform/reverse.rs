@@ -141,7 +141,7 @@ pub fn vjp<T: Tree, R: Tree>(f: impl FnOnce(&T) -> R, at: &T) -> (R, Pullback<T,
     let derive = || -> Result<_, Error> {
         floats("vjp", at)?;
         let joint = transform::vjp(graph, &function.is_explicit(), &seeded)?;
-        Ok(transform::split(&joint, parameters, outputs))
+        Ok(transform::split(&joint, parameters, outputs, &|_| true))
     };
     match derive() {
         Ok(parts) => {

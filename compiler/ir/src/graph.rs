@@ -209,6 +209,12 @@ impl Graph {
         self.output_names.push(name.into());
     }
 
+    /// Removes the first `count` outputs.
+    pub fn drop_outputs(&mut self, count: usize) {
+        self.outputs.drain(..count);
+        self.output_names.drain(..count);
+    }
+
     // --- reading --------------------------------------------------------
 
     /// The parameters in order.

@@ -469,7 +469,7 @@ fn eval_follows_the_graph() {
     let unused = parameter(&mut graph, "i32[2]");
     let double = graph.add1(Binary::Add, &[x, x], None).unwrap();
     graph.add1(Binary::Mul, &[unused, double], None).unwrap();
-    let call = graph.add(Call { graph: Arc::new(callee) }, &[double, x], None).unwrap();
+    let call = graph.add(Call::new(Arc::new(callee)), &[double, x], None).unwrap();
     let results: Vec<Value> = graph.results(call).collect();
     for output in [results[1], results[0], x, results[1]] {
         graph.add_output(output, "");

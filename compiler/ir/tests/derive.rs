@@ -10,7 +10,7 @@
 //! The interpreter computes both sides. An op without a rule must say why, and is named here.
 
 use kiln_ir::derive::graph::{jvp, vjp, vmap};
-use kiln_ir::op::{Sample, ScatterKind};
+use kiln_ir::op::{Derivative, Sample, ScatterKind};
 use kiln_ir::{DType, Graph, Literal, Op, ParameterInfo, Scalar, Type, Value, eval, verify};
 
 /// Ops that have no rule, with the transformation: each for a reason that its error gives.
@@ -95,7 +95,10 @@ fn excused(sample: &Sample, transformation: &str) -> bool {
     // Products of several updates; those of one have a rule.
     let products = matches!(&sample.op, Op::Scatter(s)
         if s.kind == ScatterKind::Mul && !s.unique_indices && transformation == "jvp");
-    products || WITHOUT.contains(&(sample.op.name(), transformation))
+    // A reverse rule of the user's own has no forward mode.
+    let reverse = matches!(&sample.op, Op::Call(call)
+        if matches!(call.derivative, Derivative::Vjp { .. }) && transformation == "jvp");
+    products || reverse || WITHOUT.contains(&(sample.op.name(), transformation))
 }
 
 /// The sum of the products of all elements, in order.

@@ -363,7 +363,7 @@ fn calls_name_the_parameter() {
         let parameter = graph.add_parameter(ty("f32[4]"), info);
         graph.add_output(parameter, "");
     }
-    let call = Call { graph: Arc::new(graph) };
+    let call = Call::new(Arc::new(graph));
     assert_eq!(infer(call.clone(), &["f32[4]", "f32[4]"]), Ok(vec![ty("f32[4]"); 2]));
     refused(call.clone(), &["f32[4]"], "call: @step wants 2 operands, got 1");
     refused(

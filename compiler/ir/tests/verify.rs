@@ -65,7 +65,7 @@ fn callees_are_verified() {
     callee.set_operand(a.node, 0, b);
     let mut graph = Graph::new("main");
     let x = parameter(&mut graph, "f32[4]");
-    graph.add(Call { graph: Arc::new(callee) }, &[x], None).unwrap();
+    graph.add(Call::new(Arc::new(callee)), &[x], None).unwrap();
     let error = verify(&graph).unwrap_err();
     assert_eq!(error.graph(), "inner");
 }

@@ -158,7 +158,7 @@ fn deep_calls_are_inlined() {
         let mut b = Builder::new(&format!("f{depth}"));
         let x = b.parameter("x", [4]);
         let y = match callee.take() {
-            Some(graph) => b.op(Call { graph }, &[x]),
+            Some(graph) => b.op(Call::new(graph), &[x]),
             None => x,
         };
         let y = b.unary(Unary::Sin, y);

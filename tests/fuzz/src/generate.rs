@@ -974,7 +974,7 @@ impl Generator {
             inner.graph.add_output(inner.known[r].value, "");
         }
         let operands: Vec<Value> = chosen.iter().map(|&i| self.known[i].value).collect();
-        let call = Call { graph: std::sync::Arc::new(inner.graph) };
+        let call = Call::new(std::sync::Arc::new(inner.graph));
         let Ok(node) = self.graph.add(call, &operands, None) else { return };
         for (value, &r) in self.graph.results(node).zip(&results) {
             let (exact, depth) = (inner.known[r].exact, inner.known[r].depth);

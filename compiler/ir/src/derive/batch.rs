@@ -41,7 +41,7 @@ impl Batch<'_> {
         rule.add(Broadcast { shape: batched.collect(), axes }, &[value])
     }
 
-    pub(super) fn all(&self, rule: &mut Rule<'_>) -> Vec<Value> {
+    pub(crate) fn all(&self, rule: &mut Rule<'_>) -> Vec<Value> {
         (0..rule.operands.len()).map(|i| self.operand(rule, i)).collect()
     }
 }

@@ -105,6 +105,13 @@ impl<'a> Rule<'a> {
         self.graph.ty(value).dtype.is_float()
     }
 
+    /// The results of `node`, one for each of `values` that is a float; `None` for others.
+    pub fn of_floats(&self, values: &[Value], node: NodeId) -> Derived {
+        let mut results = self.graph.results(node);
+        let mut of = |value: Value| self.differentiable(value).then(|| results.next()).flatten();
+        values.iter().map(|&value| of(value)).collect()
+    }
+
     /// Adds a node.
     pub fn node(&mut self, op: impl Into<Op>, operands: &[Value]) -> NodeId {
         let op = op.into();

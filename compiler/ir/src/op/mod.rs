@@ -9,6 +9,7 @@
 
 mod accumulate;
 mod attr;
+mod call;
 mod check;
 mod contraction;
 mod control;
@@ -27,11 +28,12 @@ mod sort;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 pub use attr::{Attr, Attrs};
+pub use call::{Call, Derivative, Policy};
 pub use contraction::{DotDims, DotGeneral};
-pub use control::{Call, OptimizationBarrier, Parameter};
+pub use control::{OptimizationBarrier, Parameter};
 pub use dynamic::{DynamicSlice, DynamicUpdateSlice};
 pub use elementwise::{
     Binary, BitcastConvert, Clamp, Compare, Convert, ErrorBound, ReducePrecision, Select, Unary,
@@ -339,14 +341,16 @@ ops! {
 }
 
 impl Op {
-    /// The graph that the op applies, if it has one: what it calls, or its body.
-    pub fn graph(&self) -> Option<&Arc<Graph>> {
+    /// The graphs that the op names: what it calls, its body, its rules.
+    pub fn graphs(&self) -> SmallVec<[&Arc<Graph>; 1]> {
         match self {
-            Op::Call(call) => Some(&call.graph),
-            Op::ReduceBy(reduce) => Some(&reduce.body),
-            Op::ReduceWindow(ReduceWindow { combine: WindowCombine::Body(body), .. }) => Some(body),
-            Op::Sort(Sort { by: SortBy::Function(Comparator(graph)), .. }) => Some(graph),
-            _ => None,
+            Op::Call(call) => call.graphs().collect(),
+            Op::ReduceBy(reduce) => smallvec![&reduce.body],
+            Op::ReduceWindow(ReduceWindow { combine: WindowCombine::Body(body), .. }) => {
+                smallvec![body]
+            }
+            Op::Sort(Sort { by: SortBy::Function(Comparator(graph)), .. }) => smallvec![graph],
+            _ => smallvec![],
         }
     }
 }

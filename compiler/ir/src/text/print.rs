@@ -227,8 +227,8 @@ pub(crate) fn all_nodes(graph: &Graph) -> Vec<NodeId> {
 /// Looks at the nodes of each graph that `nodes` gives, in that order.
 pub(crate) fn callees(graph: &Graph, nodes: fn(&Graph) -> Vec<NodeId>) -> Vec<Arc<Graph>> {
     let called = |graph: &Graph| -> std::vec::IntoIter<Arc<Graph>> {
-        let callee = |node: NodeId| graph.op(node).graph().cloned();
-        nodes(graph).into_iter().filter_map(callee).collect::<Vec<_>>().into_iter()
+        let callees = |node: NodeId| graph.op(node).graphs().into_iter().cloned();
+        nodes(graph).into_iter().flat_map(callees).collect::<Vec<_>>().into_iter()
     };
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     // A stack of our own: calls may nest deeper than the machine's allows.

@@ -30,6 +30,9 @@ use crate::pipeline::PassCx;
 
 pub(crate) fn run(graph: &mut Graph, cx: &mut PassCx) {
     if graph.nodes().any(|n| matches!(graph.op(n), Op::Call(_))) {
-        *graph = kiln_ir::inline::inline_calls(graph, &mut || cx.must("inline.call"));
+        *graph = kiln_ir::inline::inline_calls(graph, &mut |_| {
+            cx.must("inline.call");
+            true
+        });
     }
 }

@@ -1,6 +1,7 @@
 //! Forward mode.
 
 use crate::derive::{NoRule, Rule};
+use crate::inline::inline_calls;
 use crate::op::{Broadcast, Constant};
 use crate::{Graph, Literal, ParameterInfo, Scalar, Value};
 use hashbrown::HashMap;
@@ -17,7 +18,7 @@ use super::dependent;
 /// # Errors
 /// If an op on the way has no rule.
 pub fn jvp(graph: &Graph, active: &[bool]) -> Result<Graph, NoRule> {
-    let mut joint = crate::inline(graph);
+    let mut joint = inline_calls(graph, &mut |call| call.is_plain());
     let outputs = joint.outputs().to_vec();
     let sources: Vec<Value> =
         joint.parameters().zip(active).filter(|(_, active)| **active).map(|(p, _)| p).collect();

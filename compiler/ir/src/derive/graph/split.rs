@@ -15,45 +15,60 @@ pub struct Split {
 }
 
 /// Splits a graph by its first `parameters`: `forward` computes the first `outputs`, which
-/// must depend on nothing else, and all that depends on nothing else and is needed later;
-/// `backward` computes the other outputs from that.
+/// must depend on nothing else, and the residuals; `backward` computes the other outputs from
+/// those.
 ///
-/// Constants are in both parts rather than residuals, and so is what is only a constant
-/// repeated. A parameter that is read later is a residual: it is there anyway.
+/// A value that is needed later and depends on nothing but the first parameters is a residual
+/// if its op is one that `keep` keeps, or it is a parameter; else both parts compute it. So do
+/// they with constants, and what is only a constant repeated: nothing is read for them.
 ///
 /// # Panics
 /// If one of the first outputs depends on another parameter: a bug of the caller.
-pub fn split(graph: &Graph, parameters: usize, outputs: usize) -> Split {
+pub fn split(
+    graph: &Graph,
+    parameters: usize,
+    outputs: usize,
+    keep: &dyn Fn(&Op) -> bool,
+) -> Split {
     let order = graph.order();
     let mut late: HashSet<NodeId> =
         graph.parameters().skip(parameters).map(|value| value.node).collect();
     let mut fixed: HashSet<NodeId> = HashSet::new();
     for &node in &order {
         let operands = graph.operands(node);
-        let is_parameter = graph.parameter_index(node).is_some();
         if operands.iter().any(|v| late.contains(&v.node)) {
             late.insert(node);
-        } else if !is_parameter && operands.iter().all(|v| fixed.contains(&v.node)) {
-            // Small when made, whatever its size: nothing is read for it.
-            if matches!(graph.op(node), Op::Constant(_) | Op::Broadcast(_) | Op::Iota(_)) {
-                fixed.insert(node);
-            }
+        } else if matches!(graph.op(node), Op::Constant(_) | Op::Broadcast(_) | Op::Iota(_))
+            && operands.iter().all(|v| fixed.contains(&v.node))
+        {
+            fixed.insert(node);
         }
     }
     let (first, later) = graph.outputs().split_at(outputs);
     assert!(first.iter().all(|v| !late.contains(&v.node)), "forward outputs come first");
 
-    // What the later part reads of the earlier, in order of first use.
+    // What the later part needs of the earlier, from the end: kept, or computed again from
+    // what it needs itself.
+    let kept = |node: NodeId| {
+        graph.parameter_index(node).is_some() || (!fixed.contains(&node) && keep(graph.op(node)))
+    };
+    let mut again: HashSet<NodeId> = HashSet::new();
     let mut residuals: Vec<Value> = Vec::new();
     let mut seen = HashSet::new();
-    let readers = order.iter().filter(|node| late.contains(*node));
-    let read = readers.flat_map(|&node| graph.operands(node)).chain(later.iter().copied());
-    for value in read {
-        let early = !late.contains(&value.node) && !fixed.contains(&value.node);
-        if early && seen.insert(value) {
+    let mut needed: Vec<Value> = later.to_vec();
+    needed.extend(order.iter().filter(|n| late.contains(*n)).flat_map(|&n| graph.operands(n)));
+    while let Some(value) = needed.pop() {
+        if late.contains(&value.node) || !seen.insert(value) {
+            continue;
+        }
+        if kept(value.node) {
             residuals.push(value);
+        } else if again.insert(value.node) {
+            needed.extend(graph.operands(value.node));
         }
     }
+    let place: HashMap<NodeId, usize> = order.iter().copied().zip(0..).collect();
+    residuals.sort_unstable_by_key(|value| (place[&value.node], value.result));
 
     let mut forward = Part::new(graph);
     for (i, parameter) in graph.parameters().enumerate().take(parameters) {
@@ -70,7 +85,7 @@ pub fn split(graph: &Graph, parameters: usize, outputs: usize) -> Split {
         if graph.parameter_index(node).is_some() {
             continue;
         }
-        if late.contains(&node) || fixed.contains(&node) {
+        if late.contains(&node) || again.contains(&node) {
             backward.copy(node);
         }
         if !late.contains(&node) {

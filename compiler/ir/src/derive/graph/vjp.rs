@@ -1,8 +1,9 @@
 //! Reverse mode.
 
 use crate::derive::{NoRule, Rule};
+use crate::inline::inline_calls;
 use crate::op::Binary;
-use crate::{Graph, ParameterInfo, Value};
+use crate::{Graph, Op, ParameterInfo, Value};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -19,7 +20,8 @@ use super::jvp::{derived_name, zeros};
 /// # Errors
 /// If an op on the way has no rule.
 pub fn vjp(graph: &Graph, active: &[bool], seeded: &[bool]) -> Result<Graph, NoRule> {
-    let mut joint = crate::inline(graph);
+    let mut joint = inline_calls(graph, &mut |call| call.is_plain());
+    call_forward_parts(&mut joint)?;
     let outputs = joint.outputs().to_vec();
     let sources: Vec<Value> =
         joint.parameters().zip(active).filter(|(_, active)| **active).map(|(p, _)| p).collect();
@@ -63,6 +65,23 @@ pub fn vjp(graph: &Graph, active: &[bool], seeded: &[bool]) -> Result<Graph, NoR
         joint.add_output(cotangent, name);
     }
     Ok(joint)
+}
+
+/// Replaces calls that reverse mode makes otherwise: by calls whose residuals are at hand.
+fn call_forward_parts(graph: &mut Graph) -> Result<(), NoRule> {
+    for node in graph.order() {
+        let Op::Call(call) = graph.op(node) else { continue };
+        let forward = call.forward().map_err(|e| e.at(graph.source(node)))?;
+        let Some(forward) = forward else { continue };
+        let (operands, source) = (graph.operands(node), graph.source(node).cloned());
+        let instead = graph.add(forward, &operands, source).expect("of the same operands");
+        let results: Vec<Value> = graph.results(node).collect();
+        let new: Vec<Value> = graph.results(instead).take(results.len()).collect();
+        for (old, new) in results.into_iter().zip(new) {
+            graph.replace_uses(old, new);
+        }
+    }
+    Ok(())
 }
 
 /// What has come back to each value so far.

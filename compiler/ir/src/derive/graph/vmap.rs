@@ -1,6 +1,7 @@
 //! Batching.
 
 use crate::derive::{Batch, NoRule, Rule};
+use crate::inline::inline_calls;
 use crate::op::Broadcast;
 use crate::{Graph, Op, Shape, Value};
 use hashbrown::HashMap;
@@ -14,7 +15,7 @@ use smallvec::SmallVec;
 /// # Errors
 /// If an op on the way has no rule.
 pub fn vmap(graph: &Graph, batched: &[bool], size: usize) -> Result<Graph, NoRule> {
-    let graph = crate::inline(graph);
+    let graph = inline_calls(graph, &mut |call| call.is_plain());
     let mut over = Graph::new(graph.name());
     // What each value became, and whether it is batched.
     let mut places: HashMap<Value, (Value, bool)> = HashMap::new();
