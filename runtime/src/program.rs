@@ -316,7 +316,7 @@ impl Program {
             let start = match input {
                 Input::Kept(a) | Input::Donated(a) => a.handle().slot().start,
                 Input::Scalar(s) => {
-                    frame.numbers[i].0[..8].copy_from_slice(&s.bits().to_le_bytes());
+                    frame.numbers[i].0[..16].copy_from_slice(&s.to_le_bytes());
                     frame.numbers[i].0.as_mut_ptr()
                 }
             };

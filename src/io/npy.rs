@@ -71,7 +71,8 @@ pub fn decode(bytes: &[u8]) -> Result<HostArray, Error> {
     }
     let mut data = if fortran { to_c_order(data, &shape, size) } else { data.to_vec() };
     if big_endian {
-        data.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+        // Each part of a complex number by itself.
+        data.chunks_exact_mut(dtype.part().size()).for_each(<[u8]>::reverse);
     }
     HostArray::from_bytes(Type::new(dtype, shape), &data).map_err(|e| malformed(e.message()))
 }
@@ -122,6 +123,8 @@ fn descr(dtype: DType) -> Option<&'static str> {
         DType::F16 => "<f2",
         DType::F32 => "<f4",
         DType::F64 => "<f8",
+        DType::C64 => "<c8",
+        DType::C128 => "<c16",
         DType::BF16 => return None,
     })
 }

@@ -77,7 +77,12 @@ pub fn encode(tree: &impl Tree) -> Result<Vec<u8>, Error> {
     let views: Vec<(&str, TensorView<'_>)> = arrays
         .iter()
         .map(|(name, array)| {
-            let (dtype, shape) = (file_dtype(array.dtype()), array.shape().to_vec());
+            let dtype = file_dtype(array.dtype()).ok_or_else(|| {
+                let message =
+                    format!("`{name}` is {}, which safetensors files do not hold", array.dtype());
+                Error::new(ErrorKind::Unsupported, message)
+            })?;
+            let shape = array.shape().to_vec();
             let view = TensorView::new(dtype, shape, array.bytes()).map_err(refused)?;
             Ok((name.as_str(), view))
         })
@@ -109,7 +114,8 @@ fn refused(error: ::safetensors::SafeTensorError) -> Error {
     Error::new(ErrorKind::Io, format!("not a valid safetensors file: {error}"))
 }
 
-const DTYPES: [(DType, Dtype); 13] = [
+/// Element types and what the format calls them. It has no `c128`.
+const DTYPES: [(DType, Dtype); 14] = [
     (DType::Bool, Dtype::BOOL),
     (DType::I8, Dtype::I8),
     (DType::I16, Dtype::I16),
@@ -123,11 +129,11 @@ const DTYPES: [(DType, Dtype); 13] = [
     (DType::BF16, Dtype::BF16),
     (DType::F32, Dtype::F32),
     (DType::F64, Dtype::F64),
+    (DType::C64, Dtype::C64),
 ];
 
-fn file_dtype(dtype: DType) -> Dtype {
-    let row = DTYPES.iter().find(|(own, _)| *own == dtype);
-    row.expect("every type is listed").1
+fn file_dtype(dtype: DType) -> Option<Dtype> {
+    DTYPES.iter().find(|(own, _)| *own == dtype).map(|(_, file)| *file)
 }
 
 fn own_dtype(dtype: Dtype) -> Option<DType> {

@@ -20,9 +20,10 @@ macro_rules! unary {
 }
 
 unary! {
-    /// Magnitude; the least signed integer stays itself.
+    /// Magnitude; the least signed integer stays itself, that of a complex number is a
+    /// float.
     abs Abs;
-    /// −1, 0 or 1; floats keep −0 and NaN.
+    /// −1, 0 or 1; floats keep −0 and NaN; a complex number over its magnitude.
     sign Sign;
     /// Largest integer not above, as a float.
     floor Floor;
@@ -153,7 +154,8 @@ impl Tensor {
     }
 
     /// Elements converted to another type: floats truncate and saturate on their
-    /// way to integers, integers wrap, and everything but zero is true.
+    /// way to integers, integers wrap, and everything but zero is true. A complex
+    /// number becomes no real one: that takes [`Tensor::real`] or [`Tensor::abs`].
     #[track_caller]
     pub fn astype(&self, dtype: DType) -> Tensor {
         self.convert(dtype, At::caller())
@@ -347,6 +349,9 @@ impl Tensor {
     /// Whether each element is infinite.
     #[track_caller]
     pub fn isinf(&self) -> Tensor {
+        if self.is_complex() {
+            return self.real().isinf() | self.imag().isinf();
+        }
         !(self.isfinite() | self.isnan())
     }
 
@@ -360,6 +365,9 @@ impl Tensor {
             DType::BF16 => half::bf16::MAX.to_f64(),
             DType::F32 => f32::MAX as f64,
             DType::F64 => f64::MAX,
+            DType::C64 | DType::C128 => {
+                return Tensor::complex(&self.real().nan_to_num(), &self.imag().nan_to_num());
+            }
             _ => return self.clone(),
         };
         let (top, bottom) = (self.like(greatest, at), self.like(-greatest, at));

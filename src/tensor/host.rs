@@ -6,6 +6,7 @@
 
 use kiln_ir::{Element, Literal};
 use kiln_trace::At;
+use num_complex::Complex;
 
 use super::{Repr, Tensor};
 use crate::device;
@@ -20,6 +21,7 @@ macro_rules! host_elements {
 }
 
 host_elements!(bool, i8, i16, i32, i64, u8, u16, u32, u64, half::f16, half::bf16, f32, f64);
+host_elements!(Complex<f32>, Complex<f64>);
 
 /// A dense row-major array on the host, of any element type.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -156,7 +158,7 @@ impl Tensor {
             let message = format!("the tensor is {ty}, which has {} elements", ty.elements());
             return Err(Error::user(message).with_op("item").with_source(at.source()));
         }
-        Ok(T::from_bits64(self.literal("item", at)?.get(0).bits()))
+        self.literal("item", at)?.get(0).get().ok_or_else(|| wrong_element::<T>(ty, "item"))
     }
 
     /// A copy on the host. Waits for the value.
@@ -220,7 +222,7 @@ impl<T: HostElement> HostData for [T] {
         // The size is a constant of `T`: this loop is a copy.
         let size = const { T::DTYPE.size() };
         for (bytes, x) in bytes.chunks_exact_mut(size).zip(self) {
-            bytes.copy_from_slice(&x.to_bits64().to_le_bytes()[..size]);
+            bytes.copy_from_slice(&x.to_bits().to_le_bytes()[..size]);
         }
     }
 }
@@ -341,7 +343,7 @@ macro_rules! numbers {
     ($($t:ty),*) => {$(
         impl From<$t> for Tensor {
             fn from(x: $t) -> Tensor {
-                Tensor::scalar(Scalar::from_bits(<$t>::DTYPE, x.to_bits64()))
+                Tensor::scalar(Scalar::of(x))
             }
         }
 
@@ -356,6 +358,7 @@ macro_rules! numbers {
 }
 
 numbers!(i8, i16, i32, i64, u8, u16, u32, u64, half::f16, half::bf16, f32, f64, bool);
+numbers!(Complex<f32>, Complex<f64>);
 
 /// A number is fed to a rank-0 parameter of its type. `f64` is not among them: a
 /// literal such as `0.1` would then be one, and the parameter `f64`.
@@ -382,3 +385,4 @@ macro_rules! fed_numbers {
 }
 
 fed_numbers!(i8, i16, i32, i64, u8, u16, u32, u64, half::f16, half::bf16, f32, bool);
+fed_numbers!(Complex<f32>, Complex<f64>);

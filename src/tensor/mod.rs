@@ -11,7 +11,7 @@
 //! | `apply` | the one place where an op becomes a graph node or an expression |
 //! | `operand` | operators, and numbers as operands |
 //! | `index`, `at`, `gather` | parts by numbers and ranges; updates of them; index arrays |
-//! | `elementwise`, `special`, `bits`, `divide`, `movement`, `reduce`, `linalg`, `sort`, `create`, `nn` | the other methods |
+//! | `elementwise`, `complex`, `special`, `bits`, `divide`, `movement`, `reduce`, `linalg`, `sort`, `create`, `nn` | the other methods |
 //! | `host` | conversions from and to host data |
 //! | `display` | printing |
 
@@ -19,6 +19,7 @@ mod activation;
 mod apply;
 mod at;
 mod bits;
+mod complex;
 mod create;
 mod cumulative;
 mod display;

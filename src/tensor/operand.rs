@@ -15,6 +15,7 @@ use std::ops::{
 use half::{bf16, f16};
 use kiln_ir::op::{Binary, Unary};
 use kiln_trace::At;
+use num_complex::Complex;
 
 use super::Tensor;
 use crate::{DType, Error, Scalar};
@@ -39,6 +40,7 @@ pub enum OperandKind<'a> {
     Float(f64),
     Integer(i128),
     Bool(bool),
+    Complex(Complex<f64>),
 }
 
 impl Operand for Tensor {
@@ -80,6 +82,8 @@ numbers! {
     u64 => |x| OperandKind::Integer(x as i128);
     usize => |x| OperandKind::Integer(x as i128);
     bool => |x| OperandKind::Bool(x);
+    Complex<f32> => |x| OperandKind::Complex(Complex::new(x.re.into(), x.im.into()));
+    Complex<f64> => |x| OperandKind::Complex(x);
 }
 
 impl OperandKind<'_> {
@@ -106,6 +110,7 @@ impl OperandKind<'_> {
             OperandKind::Float(_) => DType::F32,
             OperandKind::Integer(_) => DType::I32,
             OperandKind::Bool(_) => DType::Bool,
+            OperandKind::Complex(_) => DType::C64,
         }
     }
 
@@ -113,11 +118,15 @@ impl OperandKind<'_> {
     pub(crate) fn tensor(&self, dtype: DType, op: &str, at: At) -> Tensor {
         let scalar = match *self {
             OperandKind::Tensor(t) => return t.clone(),
-            OperandKind::Float(x) if dtype.is_float() => Ok(Scalar::from_f64(dtype, x)),
+            OperandKind::Float(x) if dtype.is_inexact() => Ok(Scalar::from_f64(dtype, x)),
+            OperandKind::Complex(x) if dtype.is_complex() => {
+                Ok(Scalar::from_parts(dtype, x.re, x.im))
+            }
+            OperandKind::Complex(x) => Err(format!("the number {x}")),
             OperandKind::Float(x) => Err(format!("the number {x:?}")),
             OperandKind::Integer(x) => {
                 let scalar = Scalar::from_i128(dtype, x);
-                let holds = dtype.is_float() || scalar.as_i128() == Some(x);
+                let holds = dtype.is_inexact() || scalar.as_i128() == Some(x);
                 if holds && dtype != DType::Bool { Ok(scalar) } else { Err(format!("{x}")) }
             }
             OperandKind::Bool(x) if dtype == DType::Bool => Ok(Scalar::bool(x)),

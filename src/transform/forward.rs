@@ -135,13 +135,13 @@ impl<T: Tree, R: Tree> Pushforward<T, R> {
 fn float_parameters<R: Tree>(function: &Function<R>) -> Vec<bool> {
     let parameters = function.graph.parameters().enumerate();
     parameters
-        .map(|(i, p)| i < function.explicit && function.graph.ty(p).dtype.is_float())
+        .map(|(i, p)| i < function.explicit && function.graph.ty(p).dtype.is_inexact())
         .collect()
 }
 
 /// The leaves of `tangent` where those of `at` are floats.
 fn float_leaves<T: Tree>(at: &T, tangent: &T) -> Vec<Tensor> {
-    let is_float = |leaf: &Tensor| leaf.try_ty().is_ok_and(|ty| ty.dtype.is_float());
+    let is_float = |leaf: &Tensor| leaf.try_ty().is_ok_and(|ty| ty.dtype.is_inexact());
     let pairs = at.leaves().into_iter().zip(tangent.leaves());
     pairs.filter(|(leaf, _)| is_float(leaf)).map(|(_, tangent)| tangent.clone()).collect()
 }
@@ -149,7 +149,7 @@ fn float_leaves<T: Tree>(at: &T, tangent: &T) -> Vec<Tensor> {
 /// A tree of tangents like `value`: zeros where it is not a float.
 fn tangents<R: Tree>(value: &R, results: &mut impl Iterator<Item = Tensor>, at: At) -> R {
     value.map(&mut |leaf| match leaf.try_ty() {
-        Ok(ty) if ty.dtype.is_float() => results.next().expect("a tangent for each float"),
+        Ok(ty) if ty.dtype.is_inexact() => results.next().expect("a tangent for each float"),
         Ok(ty) => Tensor::number(0.0, ty.dtype, at).broadcast_to(ty.shape.clone()),
         Err(error) => Tensor::poisoned(error),
     })

@@ -137,7 +137,8 @@ pub fn vjp<T: Tree, R: Tree>(f: impl FnOnce(&T) -> R, at: &T) -> (R, Pullback<T,
     };
     let graph = &function.graph;
     let (parameters, outputs) = (graph.parameters().len(), graph.outputs().len());
-    let seeded: Vec<bool> = graph.outputs().iter().map(|&v| graph.ty(v).dtype.is_float()).collect();
+    let seeded: Vec<bool> =
+        graph.outputs().iter().map(|&v| graph.ty(v).dtype.is_inexact()).collect();
     let derive = || -> Result<_, Error> {
         floats("vjp", at)?;
         let joint = transform::vjp(graph, &function.is_explicit(), &seeded)?;
@@ -207,7 +208,7 @@ impl<T: Tree, R: Tree> Pullback<T, R> {
 fn floats<T: Tree>(op: &str, at: &T) -> Result<(), Error> {
     for (path, leaf) in at.leaves_with_paths() {
         let ty = leaf.try_ty()?;
-        if !ty.dtype.is_float() {
+        if !ty.dtype.is_inexact() {
             let place = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
             let message = format!(
                 "differentiates by floats, got {ty}{place}: capture it, or pass it beside the \

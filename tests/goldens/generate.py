@@ -21,6 +21,9 @@ out here in exact arithmetic:
 A file is a list of tensors and cases. Elements are bit patterns in hexadecimal, as many
 digits as the type has, row-major, in indented lines.
 
+Complex elements are the bits of the imaginary part, then those of the real one: the
+number whose little-endian bytes are those in memory.
+
     let a f32[3]                  names a tensor
       3f8000007fc0000080000000
     case exp a -> f32[3] ulp=1    an op on named tensors and what it must give
@@ -32,6 +35,7 @@ Of an op with several results, `result=1` is the attribute of a case about the s
 """
 
 import argparse
+import cmath
 import math
 import pathlib
 import sys
@@ -45,7 +49,7 @@ import numpy as np
 
 BITS = {
     "bool": 8, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32,
-    "u64": 64, "f16": 16, "bf16": 16, "f32": 32, "f64": 64,
+    "u64": 64, "f16": 16, "bf16": 16, "f32": 32, "f64": 64, "c64": 64, "c128": 128,
 }  # fmt: skip
 SIGNED = ["i8", "i16", "i32", "i64"]
 UNSIGNED = ["u8", "u16", "u32", "u64"]
@@ -53,6 +57,7 @@ INTEGERS = SIGNED + UNSIGNED
 FLOATS = ["f16", "bf16", "f32", "f64"]
 NUMBERS = INTEGERS + FLOATS
 ALL = ["bool"] + NUMBERS
+COMPLEX = {"c64": "f32", "c128": "f64"}
 
 # Digits of the significand, and the exponent of the least normal number.
 PRECISION = {"f16": (11, -14), "bf16": (8, -126), "f32": (24, -126), "f64": (53, -1022)}
@@ -100,8 +105,17 @@ def encode_float(dtype, x):
     return sign | min(bits, infinity)
 
 
+def bits_dtype(dtype):
+    """Of numpy's arrays of bit patterns; those of `c128` are Python's integers."""
+    return object if dtype == "c128" else f"u{BITS[dtype] // 8}"
+
+
 def decode(dtype, bits):
-    """The value of a bit pattern: an int, or a float that holds it exactly."""
+    """The value of a bit pattern: an int, or a float (or complex) that holds it exactly."""
+    if dtype in COMPLEX:
+        part = COMPLEX[dtype]
+        width = BITS[part]
+        return complex(decode(part, bits & ((1 << width) - 1)), decode(part, bits >> width))
     if dtype not in FLOATS:
         return bits - (1 << BITS[dtype]) if bits > greatest(dtype) else bits
     if dtype == "bf16":
@@ -111,6 +125,11 @@ def decode(dtype, bits):
 
 
 def encode(dtype, x):
+    """The bits of a number; of a complex one given as such or as a pair of parts."""
+    if dtype in COMPLEX:
+        re, im = x if isinstance(x, tuple) else (x.real, x.imag)
+        part = COMPLEX[dtype]
+        return encode_float(part, re) | encode_float(part, im) << BITS[part]
     return encode_float(dtype, x) if dtype in FLOATS else encode_integer(dtype, x)
 
 
@@ -119,11 +138,11 @@ class Tensor:
 
     def __init__(self, dtype, bits):
         self.dtype = dtype
-        self.bits = np.asarray(bits, dtype=f"u{BITS[dtype] // 8}")
+        self.bits = np.asarray(bits, dtype=bits_dtype(dtype))
 
     @classmethod
     def of(cls, dtype, values, shape=None):
-        bits = np.array([encode(dtype, x) for x in values], dtype=f"u{BITS[dtype] // 8}")
+        bits = np.array([encode(dtype, x) for x in values], dtype=bits_dtype(dtype))
         return cls(dtype, bits if shape is None else bits.reshape(shape))
 
     def values(self):
@@ -161,7 +180,7 @@ class Golden:
 
     def name(self, tensor):
         """The name of a tensor, which is written out when it is first used."""
-        key = (tensor.type(), tensor.bits.tobytes())
+        key = (tensor.type(), tuple(map(int, tensor.bits.ravel())))
         if key not in self.names:
             self.names[key] = f"t{len(self.names)}"
             self.text += [f"let {self.names[key]} {tensor.type()}", *tensor.lines()]
@@ -195,6 +214,9 @@ class Random:
         count = math.prod(shape)
         if dtype in FLOATS:
             values = [low + (high - low) * self.unit() for _ in range(count)]
+        elif dtype in COMPLEX:
+            parts = [low + (high - low) * self.unit() for _ in range(2 * count)]
+            values = [complex(*pair) for pair in zip(parts[::2], parts[1::2])]
         else:
             values = [self.word() | self.word() << 32 for _ in range(count)]
             values = [v >> 7 & 1 if dtype == "bool" else v for v in values]
@@ -589,7 +611,7 @@ def padded(x, value, low, high, interior):
 
 def movement():
     golden = Golden("Views: elements move and keep their bits.")
-    for seed, dtype in enumerate(ALL):
+    for seed, dtype in enumerate([*ALL, *COMPLEX]):
         random = Random(seed)
         x = random.tensor(dtype, (2, 3, 4))
         bits, value = x.bits, random.tensor(dtype, ())
@@ -635,7 +657,7 @@ def movement():
 
 def dynamic():
     golden = Golden("Slices at starts that clamp.")
-    for seed, dtype in enumerate(ALL):
+    for seed, dtype in enumerate([*ALL, *COMPLEX]):
         random = Random(seed)
         x, update = random.tensor(dtype, (4, 5)), random.tensor(dtype, (2, 3))
         start_type = INTEGERS[seed % len(INTEGERS)]
@@ -659,6 +681,12 @@ def combine(kind, dtype, old, new):
     a, b = decode(dtype, old), decode(dtype, new)
     if kind in ("and", "or", "xor"):
         return {"and": old & new, "or": old | new, "xor": old ^ new}[kind]
+    if dtype in COMPLEX:
+        # Added part by part.
+        part, width = COMPLEX[dtype], BITS[COMPLEX[dtype]]
+        mask = (1 << width) - 1
+        re = combine(kind, part, old & mask, new & mask)
+        return re | combine(kind, part, old >> width, new >> width) << width
     if dtype not in FLOATS:
         values = {"add": a + b, "mul": a * b, "min": min(a, b), "max": max(a, b)}
         return encode_integer(dtype, values[kind])
@@ -794,6 +822,8 @@ def indexed():
             kinds += ["add", "mul"] if dtype != "bool" else []
             kinds += ["and", "or", "xor"] if dtype not in FLOATS else []
         cases(dtype, INTEGERS[seed % len(INTEGERS)], rows, kinds, seed)
+    for seed, dtype in enumerate(COMPLEX):
+        cases(dtype, INTEGERS[seed], rows, ["set", "add"], 50 + seed)
     for seed, pattern in enumerate(others):
         cases("f32", INTEGERS[seed % len(INTEGERS)], pattern, ["set", "add"], 100 + seed)
     # numpy's own words for the usual ones.
@@ -1285,9 +1315,226 @@ def special():
     return golden
 
 
+# ------------------------------------------------------------------------ complex
+
+
+def complex_edges(dtype):
+    """Complex numbers at which functions change their ways."""
+    part = COMPLEX[dtype]
+    tiny, _, normal, top = float_limits(part)
+    few = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan]
+    values = list(product(few, few))
+    scales = [tiny, 3 * tiny, normal, 1e-20, 0.7, 3.0, 50.0, 1e20, top]
+    for x, y in product(map(float, scales), (1e-3, 0.6)):
+        values += [(x, x * y), (-x * y, x)]
+    # About |z| = 1, where the logarithm cancels.
+    values += [(math.cos(k), math.sin(k)) for k in range(1, 6)]
+    values += [(1.0 + 2.0**-e, 2.0 ** (-e // 2)) for e in (10, 20, 23)]
+    random = Random(BITS[dtype])
+    values += [(8 * random.unit() - 4, 8 * random.unit() - 4) for _ in range(12)]
+    return Tensor(dtype, list(dict.fromkeys(encode(dtype, v) for v in values)))
+
+
+def is_finite(z):
+    return math.isfinite(z.real) and math.isfinite(z.imag)
+
+
+def rounded(z):
+    """An mpmath number as a pair of parts, exact or special."""
+    z = mpmath.mpc(z)
+    return exact(z.real), exact(z.imag)
+
+
+def is_special(z, w=None):
+    """Whether the rules for infinities, NaN and zeros decide: those are compared with
+    `cmath` of C's Annex G, in a test beside `eval`."""
+    return not is_finite(z) or (w is not None and not is_finite(w))
+
+
+COMPLEX_FUNCTIONS = {
+    "exp": mpmath.exp,
+    "sqrt": mpmath.sqrt,
+    "rsqrt": lambda z: 1 / mpmath.sqrt(z),
+}
+
+
+def annex_g(op, z):
+    """What C's Annex G says, by way of Python's `cmath`, which follows it."""
+    try:
+        return {"exp": cmath.exp, "sqrt": cmath.sqrt}[op](z)
+    except (ValueError, OverflowError):
+        return None
+
+
+def signed_zeros(op, z, value):
+    """mpmath has no zeros with a sign, and the sign of an imaginary zero says on which
+    side of a cut a number is: signs are those of the machine's function."""
+    wide = annex_g(op, z)
+    if wide is None:
+        return value
+
+    def with_sign(v, w):
+        return w if v == 0 and w == 0 else -v if (v < 0) != (w < 0) else v
+
+    return with_sign(value[0], wide.real), with_sign(value[1], wide.imag)
+
+
+def complex_numbers():
+    golden = Golden("Complex numbers.")
+    for seed, (dtype, part) in enumerate(COMPLEX.items()):
+        z = complex_edges(dtype)
+        values = z.values()
+        random = Random(seed)
+        golden.case("real", [z], Tensor.of(part, [v.real for v in values]))
+        golden.case("imag", [z], Tensor.of(part, [v.imag for v in values]))
+        re, im = Tensor.of(part, [v.real for v in values]), Tensor.of(part, [v.imag for v in values])
+        golden.case("complex", [re, im], z)
+        golden.case("neg", [z], Tensor.of(dtype, [(-v.real, -v.imag) for v in values]))
+        golden.case("is_finite", [z], Tensor("bool", [int(is_finite(v)) for v in values]))
+
+        def magnitude(v):
+            if math.isinf(v.real) or math.isinf(v.imag):
+                return math.inf
+            if v != v:
+                return math.nan
+            return exact(mpmath.hypot(v.real, v.imag))
+
+        ulp = 1 if dtype == "c128" else 0
+        golden.case("abs", [z], Tensor.of(part, map(magnitude, values)), ulp=ulp)
+        finite = Tensor.of(dtype, [v for v in values if is_finite(v)])
+        signs = [
+            rounded(mpmath.mpc(v) / mpmath.hypot(v.real, v.imag)) if v else (v.real, v.imag)
+            for v in finite.values()
+        ]
+        signs = [
+            tuple(math.copysign(0.0, p) if s == 0 else s for s, p in zip(pair, (v.real, v.imag)))
+            for pair, v in zip(signs, finite.values())
+        ]
+        golden.case("sign", [finite], Tensor.of(dtype, signs), ulp=2 * ulp)
+        for op, function in COMPLEX_FUNCTIONS.items():
+            limit = 700 if dtype == "c128" else 80
+            inputs = [v for v in finite.values() if op != "exp" or abs(v.real) < limit]
+            inputs = [v for v in inputs if op != "rsqrt" or v != 0]
+            if op == "exp":
+                # The sine of a huge angle takes as many digits as the angle has.
+                inputs = [v for v in inputs if abs(v.imag) < 1e6]
+            if op == "rsqrt":
+                inputs = [v for v in inputs if v.imag != 0]
+            results = [rounded(function(mpmath.mpc(v))) for v in inputs]
+            if op in ("exp", "sqrt"):
+                results = [signed_zeros(op, v, r) for v, r in zip(inputs, results)]
+            operand = Tensor.of(dtype, inputs)
+            golden.case(op, [operand], Tensor.of(dtype, results), ulp=3 if dtype == "c128" else 1)
+
+        # Infinities and NaN where C, and so Python, says what comes of them.
+        parts = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan]
+        for op in ("exp", "sqrt"):
+            inputs, results = [], []
+            for x, y in product(parts, parts):
+                result = annex_g(op, complex(x, y))
+                # The signs of zeros that Annex G leaves open.
+                open_sign = op == "exp" and x == -math.inf and not math.isfinite(y)
+                if result is not None and not open_sign and is_special(complex(x, y)):
+                    inputs.append((x, y))
+                    results.append((result.real, result.imag))
+            golden.case(op, [Tensor.of(dtype, inputs)], Tensor.of(dtype, results), ulp=1)
+
+        a, b = random.tensor(dtype, (40,)), random.tensor(dtype, (40,))
+        pairs = list(zip(a.values(), b.values()))
+        # Sums of parts that are exact in the wider type, rounded once.
+        for op, sign in (("add", 1), ("sub", -1)):
+            sums = [
+                (Fraction(x.real) + sign * Fraction(y.real), Fraction(x.imag) + sign * Fraction(y.imag))
+                for x, y in pairs
+            ]
+            golden.case(op, [a, b], Tensor.of(dtype, sums))
+        kind = {"c64": np.float32, "c128": np.float64}[dtype]
+        products = []
+        for x, y in pairs:
+            p, q, r, s = map(kind, (x.real, x.imag, y.real, y.imag))
+            products.append((float(p * r - q * s), float(p * s + q * r)))
+        golden.case("mul", [a, b], Tensor.of(dtype, products))
+        quotients = [rounded(mpmath.mpc(x) / mpmath.mpc(y)) for x, y in pairs]
+        golden.case("div", [a, b], Tensor.of(dtype, quotients), ulp=ulp)
+        # Operands whose squares overflow or vanish.
+        tiny, _, normal, top = map(float, float_limits(part))
+        few = [complex(top, top), complex(top, 1.0), complex(normal, normal), complex(1.0, tiny)]
+        few += [complex(2.0, -3.0), complex(0.0, top / 4), complex(-normal * 8, 0.0)]
+        left, right, results = [], [], []
+        for x, y in product(few, few):
+            quotient = mpmath.mpc(x) / mpmath.mpc(y)
+            largest = max(abs(quotient.real), abs(quotient.imag))
+            # Subnormal results lose the digits that units are counted in.
+            if normal * 1e3 < largest < top and quotient.real != 0 and quotient.imag != 0:
+                left.append(x), right.append(y), results.append(rounded(quotient))
+        x, y = Tensor.of(dtype, left), Tensor.of(dtype, right)
+        golden.case("div", [x, y], Tensor.of(dtype, results), ulp=1)
+
+        equal = [0.0, -0.0, 1.0, math.inf, math.nan]
+        both = list(product(product(equal, equal), product(equal, equal)))
+        x, y = (Tensor.of(dtype, [complex(*pair[k]) for pair in both]) for k in (0, 1))
+        eq = [int(v == w) for v, w in zip(x.values(), y.values())]
+        golden.case("eq", [x, y], Tensor("bool", eq))
+        golden.case("ne", [x, y], Tensor("bool", [1 - e for e in eq]))
+        chooser = Tensor("bool", np.arange(len(both)) % 3 == 0)
+        chosen = [v if c else w for c, v, w in zip(chooser.bits, x.bits, y.bits)]
+        golden.case("select", [chooser, x, y], Tensor(dtype, np.array(chosen, x.bits.dtype)))
+
+        for source in ALL:
+            x = Tensor(source, edges(source).bits[:12])
+            wide = [(converted(v, part), 0.0) for v in x.values()]
+            golden.case("convert", [x], Tensor.of(dtype, wide))
+        for source in COMPLEX:
+            x = Tensor(source, complex_edges(source).bits[::3])
+            same = [(v.real, v.imag) for v in x.values()]
+            golden.case("convert", [x], Tensor.of(dtype, same))
+        golden.case("iota", [], Tensor.of(dtype, map(complex, range(33))), axis=0)
+
+        x = random.tensor(dtype, (2, 3, 4))
+        for axes in ([], [0], [2], [0, 2]):
+            kept = [k for k in range(3) if k not in axes]
+            rows = x.bits.transpose(kept + axes).reshape([x.bits.shape[k] for k in kept] + [-1])
+            shape, rows = rows.shape[:-1], rows.reshape(-1, rows.shape[-1])
+            numbers = [[decode(dtype, int(b)) for b in row] for row in rows]
+            sums = [
+                (sum(Fraction(v.real) for v in row), sum(Fraction(v.imag) for v in row))
+                for row in numbers
+            ]
+            golden.case("reduce_sum", [x], Tensor.of(dtype, sums, shape), ulp=ulp, axes=axes)
+            prods = [rounded(mpmath.fprod(mpmath.mpc(v) for v in row)) for row in numbers]
+            result = Tensor.of(dtype, prods, shape)
+            golden.case("reduce_prod", [x], result, ulp=16 * ulp + 1, axes=axes)
+        for shape_a, shape_b, labels, attributes in [
+            ((3, 5), (5, 4), "mk,kn->mn", dict(lhs_contract=[1], rhs_contract=[0])),
+            ((2, 3, 5), (2, 5, 2), "bmk,bkn->bmn",
+             dict(lhs_batch=[0], rhs_batch=[0], lhs_contract=[2], rhs_contract=[1])),
+        ]:  # fmt: skip
+            a, b = random.tensor(dtype, shape_a), random.tensor(dtype, shape_b)
+            parts = {}
+            for name, t in (("a", a), ("b", b)):
+                for part_name in ("real", "imag"):
+                    values = [Fraction(getattr(v, part_name)) for v in t.values()]
+                    array = np.empty(len(values), dtype=object)
+                    array[:] = values
+                    parts[name, part_name] = array.reshape(t.bits.shape)
+            re = np.einsum(labels, parts["a", "real"], parts["b", "real"])
+            re = re - np.einsum(labels, parts["a", "imag"], parts["b", "imag"])
+            im = np.einsum(labels, parts["a", "real"], parts["b", "imag"])
+            im = im + np.einsum(labels, parts["a", "imag"], parts["b", "real"])
+            for to in COMPLEX:
+                if BITS[to] < BITS[dtype]:
+                    continue
+                result = Tensor.of(to, list(zip(re.ravel(), im.ravel())), re.shape)
+                ulp_to = int(to == "c128")
+                golden.case("dot_general", [a, b], result, ulp=ulp_to, **attributes)
+    return golden
+
+
+complex_numbers.__name__ = "complex"
+
 FAMILIES = [
     unary, binary, bits, special, choose, convert, generate, movement, dynamic, indexed, reduce,
-    fold, contraction, sort, random,
+    fold, contraction, sort, random, complex_numbers,
 ]  # fmt: skip
 
 

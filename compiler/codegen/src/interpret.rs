@@ -14,7 +14,7 @@
 //! - slots and kept rows are filled before they are read.
 
 use hashbrown::{HashMap, HashSet};
-use kiln_ir::op::{ArgKind, Compare, ReduceKind};
+use kiln_ir::op::{ArgKind, Compare, Part, ReduceKind};
 use kiln_ir::{DType, Scalar};
 
 use crate::kernel::expr::{BinaryOp, UnaryOp};
@@ -39,10 +39,12 @@ impl Buffer {
         Buffer { dtype, elements: vec![0; elements] }
     }
 
-    /// The elements of a literal.
+    /// The elements of a literal; of complex ones the parts, as kernels see them.
     pub fn from_literal(literal: &kiln_ir::Literal) -> Buffer {
-        let elements = literal.iter().map(|s| s.bits()).collect();
-        Buffer { dtype: literal.ty().dtype, elements }
+        let complex = literal.ty().dtype.is_complex();
+        let parts = if complex { &Part::ALL[..] } else { &Part::ALL[..1] };
+        let elements = literal.iter().flat_map(|s| parts.iter().map(move |p| p.of(s).bits()));
+        Buffer { dtype: literal.ty().dtype.part(), elements: elements.collect() }
     }
 }
 

@@ -93,6 +93,11 @@ fn every_sample_agrees_with_eval() {
             if matches!(sample.op, Op::Constant(_)) {
                 continue;
             }
+            // Kernels move complex numbers; arithmetic on them is taken apart before.
+            let types = b.graph.types(node).iter().chain(&sample.operands);
+            if types.clone().any(|ty| ty.dtype.is_complex()) && !sample.op.lower().moves() {
+                continue;
+            }
             for result in b.graph.results(node).collect::<Vec<_>>() {
                 b.graph.add_output(result, "");
             }
@@ -114,8 +119,9 @@ fn every_sample_agrees_with_eval() {
                     _ => vec![wanted.clone()],
                 };
                 let got = &values[&Value { node, result }];
-                for (i, want) in wanted.iter().enumerate() {
-                    let got = Scalar::from_bits(want.dtype(), got.elements[i]);
+                for (i, &bits) in Buffer::from_literal(wanted).elements.iter().enumerate() {
+                    let want = Scalar::from_bits(got.dtype, bits);
+                    let got = Scalar::from_bits(got.dtype, got.elements[i]);
                     let fits = same(got, want)
                         || match bound {
                             Bound::Exact => false,
@@ -280,7 +286,7 @@ fn conversions_round_once() {
         }
     }
     for to in [DType::F16, DType::BF16] {
-        for from in DType::ALL {
+        for from in DType::REAL {
             let all: Vec<Scalar> = match from {
                 DType::F64 | DType::F32 => {
                     halves.iter().map(|&x| Scalar::from_f64(from, x)).collect()

@@ -2,8 +2,8 @@
 //!
 //! [`DType`] is what a tensor holds. It says how wide an element is and which
 //! family it belongs to; what arithmetic on it means is written down in
-//! `docs/numerics.md`. Complex types will join the list; nothing here assumes
-//! that a type is real except where it says so.
+//! `docs/numerics.md`. A complex element is a pair of floats, its *parts*, the real
+//! one first in memory.
 
 use std::fmt;
 
@@ -24,13 +24,19 @@ pub enum DType {
     BF16,
     F32,
     F64,
+    C64,
+    C128,
 }
 
 use DType::*;
 
 impl DType {
     /// Every element type, narrow to wide within a family.
-    pub const ALL: [DType; 13] = [Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64];
+    pub const ALL: [DType; 15] =
+        [Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64, C64, C128];
+
+    /// Those of [`DType::ALL`] that are not complex: what kernels compute on.
+    pub const REAL: [DType; 13] = [Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64];
 
     /// Bytes of one element in memory. A `bool` is one byte holding 0 or 1.
     pub const fn size(self) -> usize {
@@ -38,7 +44,8 @@ impl DType {
             Bool | I8 | U8 => 1,
             I16 | U16 | F16 | BF16 => 2,
             I32 | U32 | F32 => 4,
-            I64 | U64 | F64 => 8,
+            I64 | U64 | F64 | C64 => 8,
+            C128 => 16,
         }
     }
 
@@ -53,6 +60,34 @@ impl DType {
     /// `f16`, `bf16`, `f32`, `f64`.
     pub const fn is_float(self) -> bool {
         matches!(self, F16 | BF16 | F32 | F64)
+    }
+
+    /// `c64`, `c128`: pairs of floats.
+    pub const fn is_complex(self) -> bool {
+        matches!(self, C64 | C128)
+    }
+
+    /// Floats and complex numbers, which arithmetic rounds and derivatives flow through.
+    pub const fn is_inexact(self) -> bool {
+        self.is_float() || self.is_complex()
+    }
+
+    /// The type of the parts of a complex type; other types are their own.
+    pub const fn part(self) -> DType {
+        match self {
+            C64 => F32,
+            C128 => F64,
+            _ => self,
+        }
+    }
+
+    /// The complex type whose parts are of this type, if there is one.
+    pub const fn complex(self) -> Option<DType> {
+        match self {
+            F32 => Some(C64),
+            F64 => Some(C128),
+            _ => None,
+        }
     }
 
     /// Signed and unsigned integers, without `bool`.
@@ -97,6 +132,8 @@ impl DType {
             BF16 => "bf16",
             F32 => "f32",
             F64 => "f64",
+            C64 => "c64",
+            C128 => "c128",
         }
     }
 

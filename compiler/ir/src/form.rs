@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use crate::op::{
-    ArgKind, Binary, Compare, CumulativeKind, DotDims, Gather, ReduceKind, ReducePrecision,
-    Scatter, Unary, Window, WindowCombine,
+    ArgKind, Binary, Compare, CumulativeKind, DotDims, Gather, Part, ReduceKind, ReducePrecision,
+    Scatter, ScatterKind, Unary, Window, WindowCombine,
 };
 use crate::{DType, Graph, Literal};
 
@@ -108,7 +108,8 @@ pub enum Generate {
 /// A pure function of one element of each operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ScalarFn {
-    /// One operand; the result has its type, but for `is_finite`, which is `bool`.
+    /// One operand; the result has its type, but for `is_finite`, which is `bool`, and
+    /// `abs` of a complex number, which is a float.
     Unary(Unary),
     /// Two operands of one type, which the result has too.
     Binary(Binary),
@@ -129,6 +130,47 @@ pub enum ScalarFn {
     Bitcast(DType),
     /// Operand 0 rounded to a smaller format of float.
     ReducePrecision(ReducePrecision),
+    /// The complex number of real part operand 0 and imaginary part operand 1.
+    Complex,
+    /// One part of the complex operand 0.
+    Part(Part),
+}
+
+impl Form {
+    /// Whether elements of the operands, or parts of complex ones, are only moved and
+    /// chosen: whatever they are, nothing is computed from them. Those that a scatter
+    /// adds are added part by part.
+    pub fn moves(&self) -> bool {
+        match self {
+            Form::Map(f) => f.moves(),
+            Form::Reduce(_, axes) => axes.is_empty(),
+            Form::Parameter | Form::Generate(Generate::Constant(_)) | Form::View(_) => true,
+            Form::DynamicSlice | Form::Update | Form::Gather(_) => true,
+            Form::Scatter(scatter) => matches!(scatter.kind, ScatterKind::Set | ScatterKind::Add),
+            Form::Generate(Generate::Iota { .. }) => false,
+            Form::ArgReduce(..) | Form::Contraction(_) | Form::Call(_) => false,
+            Form::Fold(..) | Form::Window(..) | Form::Cumulative(..) => false,
+            Form::Sort { .. } | Form::TopK { .. } => false,
+            Form::Barrier => true,
+        }
+    }
+}
+
+impl ScalarFn {
+    /// Whether elements, or parts of complex ones, are only moved and chosen.
+    pub fn moves(self) -> bool {
+        match self {
+            ScalarFn::Select | ScalarFn::Complex | ScalarFn::Part(_) => true,
+            ScalarFn::Unary(_)
+            | ScalarFn::Binary(_)
+            | ScalarFn::Compare(_)
+            | ScalarFn::Clamp
+            | ScalarFn::Convert(_)
+            | ScalarFn::Bitcast(_)
+            | ScalarFn::Threefry2x32 { .. }
+            | ScalarFn::ReducePrecision(_) => false,
+        }
+    }
 }
 
 /// An index map from the result to the operand (or operands).

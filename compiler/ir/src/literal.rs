@@ -8,26 +8,80 @@ use std::fmt;
 use std::sync::Arc;
 
 use half::{bf16, f16};
+use num_complex::Complex;
 
 use crate::{DType, Type};
 
-/// One element, as its bit pattern in the low bits of a `u64`.
+/// One element, as its bit pattern: of a real type in the low bits of a `u64`, of a
+/// complex type one such pattern for each part.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Scalar {
     dtype: DType,
+    /// Of the value, or of its real part.
     bits: u64,
+    /// Of the imaginary part; zero in real types.
+    imag: u64,
 }
 
 impl Scalar {
-    /// From a bit pattern; bits above the type's width must be zero.
+    /// From the bit pattern of a real type; bits above the type's width must be zero.
     pub fn from_bits(dtype: DType, bits: u64) -> Scalar {
+        debug_assert!(!dtype.is_complex(), "a complex element has two bit patterns");
         debug_assert!(dtype.size() == 8 || bits >> (dtype.size() * 8) == 0);
-        Scalar { dtype, bits }
+        Scalar { dtype, bits, imag: 0 }
+    }
+
+    /// The complex number with these parts.
+    ///
+    /// # Panics
+    /// If they are not both `f32` or both `f64`.
+    pub fn complex(re: Scalar, im: Scalar) -> Scalar {
+        assert_eq!(re.dtype, im.dtype, "parts of a complex number");
+        let dtype = re.dtype.complex().expect("parts of a complex number are f32 or f64");
+        Scalar { dtype, bits: re.bits, imag: im.bits }
+    }
+
+    /// The complex number of type `dtype` whose parts are nearest to `re` and `im`.
+    pub fn from_parts(dtype: DType, re: f64, im: f64) -> Scalar {
+        Scalar::complex(Scalar::from_f64(dtype.part(), re), Scalar::from_f64(dtype.part(), im))
+    }
+
+    /// The real part, in the type of the parts; a real number is its own.
+    pub fn real(self) -> Scalar {
+        Scalar { dtype: self.dtype.part(), bits: self.bits, imag: 0 }
+    }
+
+    /// The imaginary part, in the type of the parts; that of a real number is zero.
+    pub fn imag(self) -> Scalar {
+        Scalar { dtype: self.dtype.part(), bits: self.imag, imag: 0 }
+    }
+
+    /// The bytes in memory, little-endian; those past the type's size are zero.
+    pub fn to_le_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.bits.to_le_bytes());
+        if self.dtype.is_complex() {
+            let part = self.dtype.part().size();
+            bytes[part..2 * part].copy_from_slice(&self.imag.to_le_bytes()[..part]);
+        }
+        bytes
+    }
+
+    /// From the bytes in memory, as many as the type's size.
+    pub fn from_le_bytes(dtype: DType, bytes: &[u8]) -> Scalar {
+        let word = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        };
+        let (bits, imag) = bytes.split_at(dtype.part().size());
+        Scalar { dtype, bits: word(bits), imag: word(imag) }
     }
 
     /// The value of `x` converted to `dtype` by the rules of `convert`
     /// (`docs/numerics.md`): floats round to nearest even; to an integer they
-    /// truncate and saturate, NaN becomes 0; to `bool`, non-zero is true.
+    /// truncate and saturate, NaN becomes 0; to `bool`, non-zero is true; to a complex
+    /// type, the imaginary part is zero.
     pub fn from_f64(dtype: DType, x: f64) -> Scalar {
         let bits = match dtype {
             DType::Bool => (x != 0.0) as u64,
@@ -44,8 +98,9 @@ impl Scalar {
             DType::BF16 => bf16::from_f32(narrow_to_odd(x)).to_bits() as u64,
             DType::F32 => (x as f32).to_bits() as u64,
             DType::F64 => x.to_bits(),
+            DType::C64 | DType::C128 => return Scalar::from_parts(dtype, x, 0.0),
         };
-        Scalar { dtype, bits }
+        Scalar { dtype, bits, imag: 0 }
     }
 
     /// The integer `x` converted to `dtype`: integers wrap, floats round once.
@@ -61,18 +116,22 @@ impl Scalar {
             DType::F16 | DType::BF16 => return round_half(dtype, x),
             DType::F32 => (x as f32).to_bits() as u64,
             DType::F64 => (x as f64).to_bits(),
+            DType::C64 | DType::C128 => {
+                let re = Scalar::from_i128(dtype.part(), x);
+                return Scalar::complex(re, Scalar::zero(re.dtype));
+            }
         };
-        Scalar { dtype, bits }
+        Scalar { dtype, bits, imag: 0 }
     }
 
     /// A `bool` scalar.
     pub fn bool(x: bool) -> Scalar {
-        Scalar { dtype: DType::Bool, bits: x as u64 }
+        Scalar { dtype: DType::Bool, bits: x as u64, imag: 0 }
     }
 
     /// Zero of the type (`false` for `bool`).
     pub fn zero(dtype: DType) -> Scalar {
-        Scalar { dtype, bits: 0 }
+        Scalar { dtype, bits: 0, imag: 0 }
     }
 
     /// One of the type (`true` for `bool`).
@@ -85,23 +144,38 @@ impl Scalar {
         self.dtype
     }
 
-    /// The bit pattern.
+    /// The bit pattern of a real number.
+    ///
+    /// # Panics
+    /// In debug builds, if the type is complex: see [`Scalar::real`], [`Scalar::imag`].
     pub fn bits(self) -> u64 {
+        debug_assert!(!self.dtype.is_complex(), "a complex element has two bit patterns");
         self.bits
     }
 
-    /// The value as an `f64`: exact for every type but 64-bit integers, which round.
+    /// The value of a real number as an `f64`: exact for every type but 64-bit
+    /// integers, which round.
+    ///
+    /// # Panics
+    /// If the type is complex: see [`Scalar::real`], [`Scalar::imag`].
     pub fn as_f64(self) -> f64 {
         match self.dtype {
             DType::F16 => f16::from_bits(self.bits as u16).to_f64(),
             DType::BF16 => bf16::from_bits(self.bits as u16).to_f64(),
             DType::F32 => f32::from_bits(self.bits as u32) as f64,
             DType::F64 => f64::from_bits(self.bits),
+            DType::C64 | DType::C128 => panic!("a complex number has two parts"),
             _ => self.as_i128().expect("not a float") as f64,
         }
     }
 
-    /// The exact value of an integer or `bool`; `None` for floats.
+    /// Whether the value, or a part of it, is NaN.
+    pub fn is_nan(self) -> bool {
+        let nan = |x: Scalar| x.dtype.is_float() && x.as_f64().is_nan();
+        nan(self.real()) || nan(self.imag())
+    }
+
+    /// The exact value of an integer or `bool`; `None` for floats and complex numbers.
     pub fn as_i128(self) -> Option<i128> {
         Some(match self.dtype {
             DType::Bool | DType::U8 | DType::U16 | DType::U32 | DType::U64 => self.bits as i128,
@@ -142,8 +216,12 @@ fn round_half(dtype: DType, x: i128) -> Scalar {
 
 impl fmt::Display for Scalar {
     /// As the text format writes it: shortest decimal that reads back to the
-    /// same bits; `nan` only for the canonical quiet NaN, else `0x…` bits.
+    /// same bits; `nan` only for the canonical quiet NaN, else `0x…` bits; a complex
+    /// number as `(real, imaginary)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.dtype.is_complex() {
+            return write!(f, "({}, {})", self.real(), self.imag());
+        }
         if self.dtype == DType::Bool {
             return write!(f, "{}", self.bits != 0);
         }
@@ -184,10 +262,22 @@ impl fmt::Debug for Scalar {
 pub trait Element: Copy + Send + Sync + 'static {
     /// The element type whose memory form this is.
     const DTYPE: DType;
-    /// The bit pattern, zero-extended.
-    fn to_bits64(self) -> u64;
+    /// The bit pattern, zero-extended; the real part of a complex number is lowest.
+    fn to_bits(self) -> u128;
     /// From the low bits of `bits`.
-    fn from_bits64(bits: u64) -> Self;
+    fn from_bits(bits: u128) -> Self;
+}
+
+impl Scalar {
+    /// An element of a Rust type.
+    pub fn of<T: Element>(x: T) -> Scalar {
+        Scalar::from_le_bytes(T::DTYPE, &x.to_bits().to_le_bytes()[..T::DTYPE.size()])
+    }
+
+    /// The element as one of the Rust type, or `None` if that is of another type.
+    pub fn get<T: Element>(self) -> Option<T> {
+        (T::DTYPE == self.dtype).then(|| T::from_bits(u128::from_le_bytes(self.to_le_bytes())))
+    }
 }
 
 macro_rules! element {
@@ -195,27 +285,33 @@ macro_rules! element {
         impl Element for $t {
             const DTYPE: DType = DType::$d;
             #[inline]
-            fn to_bits64(self) -> u64 { let $x = self; $to }
+            fn to_bits(self) -> u128 { let $x = self; $to }
             #[inline]
-            fn from_bits64($b: u64) -> Self { $from }
+            fn from_bits($b: u128) -> Self { $from }
         }
     )*};
 }
 
 element! {
-    i8, I8, |x| x as u8 as u64, |b| b as i8;
-    i16, I16, |x| x as u16 as u64, |b| b as i16;
-    i32, I32, |x| x as u32 as u64, |b| b as i32;
-    i64, I64, |x| x as u64, |b| b as i64;
-    u8, U8, |x| x as u64, |b| b as u8;
-    u16, U16, |x| x as u64, |b| b as u16;
-    u32, U32, |x| x as u64, |b| b as u32;
-    u64, U64, |x| x, |b| b;
-    f16, F16, |x| x.to_bits() as u64, |b| f16::from_bits(b as u16);
-    bf16, BF16, |x| x.to_bits() as u64, |b| bf16::from_bits(b as u16);
-    f32, F32, |x| x.to_bits() as u64, |b| f32::from_bits(b as u32);
-    f64, F64, |x| x.to_bits(), |b| f64::from_bits(b);
-    bool, Bool, |x| x as u64, |b| b != 0;
+    i8, I8, |x| x as u8 as u128, |b| b as i8;
+    i16, I16, |x| x as u16 as u128, |b| b as i16;
+    i32, I32, |x| x as u32 as u128, |b| b as i32;
+    i64, I64, |x| x as u64 as u128, |b| b as i64;
+    u8, U8, |x| x as u128, |b| b as u8;
+    u16, U16, |x| x as u128, |b| b as u16;
+    u32, U32, |x| x as u128, |b| b as u32;
+    u64, U64, |x| x as u128, |b| b as u64;
+    f16, F16, |x| f16::to_bits(x) as u128, |b| f16::from_bits(b as u16);
+    bf16, BF16, |x| bf16::to_bits(x) as u128, |b| bf16::from_bits(b as u16);
+    f32, F32, |x| f32::to_bits(x) as u128, |b| f32::from_bits(b as u32);
+    f64, F64, |x| f64::to_bits(x) as u128, |b| f64::from_bits(b as u64);
+    bool, Bool, |x| x as u128, |b| b != 0;
+    Complex<f32>, C64,
+        |x| Element::to_bits(x.re) | Element::to_bits(x.im) << 32,
+        |b| Complex::new(Element::from_bits(b), Element::from_bits(b >> 32));
+    Complex<f64>, C128,
+        |x| Element::to_bits(x.re) | Element::to_bits(x.im) << 64,
+        |b| Complex::new(Element::from_bits(b), Element::from_bits(b >> 64));
 }
 
 /// A dense row-major array with its type.
@@ -236,7 +332,7 @@ impl Literal {
         for i in 0..ty.elements() {
             let s = f(i);
             assert_eq!(s.dtype(), dtype, "element type of a literal");
-            bytes.extend_from_slice(&s.bits().to_le_bytes()[..size]);
+            bytes.extend_from_slice(&s.to_le_bytes()[..size]);
         }
         Literal::from_bytes(ty, &bytes)
     }
@@ -264,7 +360,7 @@ impl Literal {
         let size = const { T::DTYPE.size() };
         let mut bytes = vec![0; data.len() * size];
         for (bytes, x) in bytes.chunks_exact_mut(size).zip(data) {
-            bytes.copy_from_slice(&x.to_bits64().to_le_bytes()[..size]);
+            bytes.copy_from_slice(&x.to_bits().to_le_bytes()[..size]);
         }
         Literal { ty, bytes: bytes.into() }
     }
@@ -280,7 +376,7 @@ impl Literal {
     /// If the value is of another element type.
     pub fn splat(ty: Type, value: Scalar) -> Literal {
         assert_eq!(value.dtype(), ty.dtype, "element type of a literal");
-        let bytes = value.bits().to_le_bytes()[..ty.dtype.size()].repeat(ty.elements());
+        let bytes = value.to_le_bytes()[..ty.dtype.size()].repeat(ty.elements());
         Literal { ty, bytes: bytes.into() }
     }
 
@@ -305,9 +401,7 @@ impl Literal {
     /// Element `i` in row-major order.
     pub fn get(&self, i: usize) -> Scalar {
         let size = self.ty.dtype.size();
-        let mut word = [0; 8];
-        word[..size].copy_from_slice(&self.bytes()[i * size..(i + 1) * size]);
-        Scalar::from_bits(self.ty.dtype, u64::from_le_bytes(word))
+        Scalar::from_le_bytes(self.ty.dtype, &self.bytes()[i * size..(i + 1) * size])
     }
 
     /// The elements in row-major order.
@@ -319,9 +413,9 @@ impl Literal {
     pub fn to_vec<T: Element>(&self) -> Option<Vec<T>> {
         let size = const { T::DTYPE.size() };
         let element = |bytes: &[u8]| {
-            let mut word = [0; 8];
+            let mut word = [0; 16];
             word[..size].copy_from_slice(bytes);
-            T::from_bits64(u64::from_le_bytes(word))
+            T::from_bits(u128::from_le_bytes(word))
         };
         (T::DTYPE == self.ty.dtype).then(|| self.bytes().chunks_exact(size).map(element).collect())
     }

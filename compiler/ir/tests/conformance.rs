@@ -22,6 +22,10 @@ impl Random {
     }
 
     fn scalar(&mut self, dtype: DType, domain: Domain) -> Scalar {
+        if dtype.is_complex() {
+            let [re, im] = [(); 2].map(|()| self.scalar(dtype.part(), domain));
+            return Scalar::complex(re, im);
+        }
         let word = self.next();
         let unit = (word >> 11) as f64 / (1u64 << 53) as f64;
         match domain {

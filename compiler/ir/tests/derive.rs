@@ -2,8 +2,8 @@
 //!
 //! | property | of |
 //! |---|---|
-//! | forward mode is the limit of differences | ops on `f64` |
-//! | reverse mode is forward mode the other way: `⟨ȳ, J ẋ⟩ = ⟨Jᵀ ȳ, ẋ⟩` | ops on `f64` |
+//! | forward mode is the limit of differences | ops on `f64` and `c128` |
+//! | reverse mode is forward mode the other way: `⟨ȳ, J ẋ⟩ = ⟨Jᵀ ȳ, ẋ⟩` | the same, with the real part of products |
 //! | what a transformation makes is a valid graph of the right types | all |
 //! | a batch is the entries one by one, to the bit | all, for every choice of batched operands |
 //!
@@ -44,6 +44,9 @@ impl Random {
         Literal::from_fn(ty.clone(), |_| match ty.dtype {
             DType::Bool => Scalar::bool(self.next() & 1 == 1),
             dtype if dtype.is_float() => Scalar::from_f64(dtype, self.float(low, high)),
+            dtype if dtype.is_complex() => {
+                Scalar::from_parts(dtype, self.float(low, high), self.float(low, high))
+            }
             dtype => Scalar::from_i128(dtype, (self.next() % 3) as i128),
         })
     }
@@ -69,8 +72,14 @@ fn graph(sample: &Sample) -> Graph {
     graph
 }
 
-fn is_float(ty: &Type) -> bool {
-    ty.dtype.is_float()
+/// Floats and complex numbers.
+fn is_inexact(ty: &Type) -> bool {
+    ty.dtype.is_inexact()
+}
+
+/// The parts of a number; the imaginary one of a float is zero.
+fn parts(x: Scalar) -> [f64; 2] {
+    [x.real().as_f64(), x.imag().as_f64()]
 }
 
 /// Samples of every op that can be told apart quickly.
@@ -82,8 +91,11 @@ fn samples() -> impl Iterator<Item = Sample> {
 /// The sample with doubles for singles, where the op takes them: differences of doubles
 /// tell a right derivative from a wrong one.
 fn doubled(mut sample: Sample) -> Sample {
-    let double =
-        |ty: &Type| if ty.dtype == DType::F32 { ty.with_dtype(DType::F64) } else { ty.clone() };
+    let double = |ty: &Type| match ty.dtype {
+        DType::F32 => ty.with_dtype(DType::F64),
+        DType::C64 => ty.with_dtype(DType::C128),
+        _ => ty.clone(),
+    };
     let operands: Vec<Type> = sample.operands.iter().map(double).collect();
     if sample.op.infer(&operands.iter().collect::<Vec<_>>()).is_ok() {
         sample.operands = operands;
@@ -101,10 +113,14 @@ fn excused(sample: &Sample, transformation: &str) -> bool {
     products || reverse || WITHOUT.contains(&(sample.op.name(), transformation))
 }
 
-/// The sum of the products of all elements, in order.
+/// The sum of the products of all elements, in order; of complex ones the real part.
 fn inner(a: &[Literal], b: &[Literal]) -> f64 {
     let pairs = a.iter().zip(b).flat_map(|(a, b)| a.iter().zip(b.iter()));
-    pairs.map(|(a, b)| a.as_f64() * b.as_f64()).sum()
+    let product = |(a, b)| {
+        let ([re, im], [re_b, im_b]) = (parts(a), parts(b));
+        re * re_b - im * im_b
+    };
+    pairs.map(product).sum()
 }
 
 fn close(a: f64, b: f64, tolerance: f64) -> bool {
@@ -117,9 +133,9 @@ fn derivatives_are_limits_and_each_others_transpose() {
     for (seed, sample) in samples().chain(samples().map(doubled)).enumerate() {
         let name = sample.op.name();
         let graph = graph(&sample);
-        let active: Vec<bool> = sample.operands.iter().map(is_float).collect();
+        let active: Vec<bool> = sample.operands.iter().map(is_inexact).collect();
         let outputs: Vec<Type> = graph.outputs().iter().map(|&v| graph.ty(v).clone()).collect();
-        let seeded: Vec<bool> = outputs.iter().map(is_float).collect();
+        let seeded: Vec<bool> = outputs.iter().map(is_inexact).collect();
         if !active.contains(&true) || excused(&sample, "jvp") {
             continue;
         }
@@ -135,7 +151,7 @@ fn derivatives_are_limits_and_each_others_transpose() {
             verify(back).unwrap_or_else(|e| panic!("{name}: {e}"));
         }
 
-        let doubles = |ty: &Type| !is_float(ty) || ty.dtype == DType::F64;
+        let doubles = |ty: &Type| !is_inexact(ty) || ty.dtype.part() == DType::F64;
         if !sample.operands.iter().chain(&outputs).all(doubles) {
             continue;
         }
@@ -143,7 +159,7 @@ fn derivatives_are_limits_and_each_others_transpose() {
         let x: Vec<Literal> =
             sample.operands.iter().map(|ty| random.literal(ty, smooth(&sample.op))).collect();
         let of = |types: &[Type], random: &mut Random| -> Vec<Literal> {
-            let floats = types.iter().filter(|ty| is_float(ty));
+            let floats = types.iter().filter(|ty| is_inexact(ty));
             floats.map(|ty| random.literal(ty, (-1.0, 1.0))).collect()
         };
         let tangents = of(&sample.operands, &mut random);
@@ -151,17 +167,22 @@ fn derivatives_are_limits_and_each_others_transpose() {
 
         let along = |step: f64| -> Vec<Literal> {
             let mut tangents = tangents.iter();
-            let moved = x.iter().map(|x| match x.ty().dtype.is_float() {
+            let moved = x.iter().map(|x| match x.ty().dtype.is_inexact() {
                 false => x.clone(),
                 true => {
                     let t = tangents.next().expect("a tangent for each float");
                     Literal::from_fn(x.ty().clone(), |i| {
-                        Scalar::from_f64(DType::F64, x.get(i).as_f64() + step * t.get(i).as_f64())
+                        let ([re, im], [dre, dim]) = (parts(x.get(i)), parts(t.get(i)));
+                        let (re, im) = (re + step * dre, im + step * dim);
+                        match x.ty().dtype.is_complex() {
+                            true => Scalar::from_parts(x.ty().dtype, re, im),
+                            false => Scalar::from_f64(DType::F64, re),
+                        }
                     })
                 }
             });
             let y = eval(&graph, &moved.collect::<Vec<_>>()).expect("arguments fit");
-            y.into_iter().filter(|y| is_float(y.ty())).collect()
+            y.into_iter().filter(|y| is_inexact(y.ty())).collect()
         };
         let step = 1e-6;
         let (after, before) = (along(step), along(-step));
@@ -171,14 +192,17 @@ fn derivatives_are_limits_and_each_others_transpose() {
         let here = along(0.0);
         for (((a, b), y), dy) in after.iter().zip(&before).zip(&here).zip(&dy) {
             for (((a, b), y), dy) in a.iter().zip(b.iter()).zip(y.iter()).zip(dy.iter()) {
-                let (a, b, y, dy) = (a.as_f64(), b.as_f64(), y.as_f64(), dy.as_f64());
-                if !close((a - y) / step, (y - b) / step, 1e-4) {
-                    // Two elements so near each other that the step exchanges them.
-                    kinks += 1;
-                    continue;
+                let [a, b, y, dy] = [a, b, y, dy].map(parts);
+                for part in 0..2 {
+                    let (a, b, y, dy) = (a[part], b[part], y[part], dy[part]);
+                    if !close((a - y) / step, (y - b) / step, 1e-4) {
+                        // Two elements so near each other that the step exchanges them.
+                        kinks += 1;
+                        continue;
+                    }
+                    let limit = (a - b) / (2.0 * step);
+                    assert!(close(limit, dy, 1e-6), "{sample:?}: {dy}, differences {limit}");
                 }
-                let difference = (a - b) / (2.0 * step);
-                assert!(close(difference, dy, 1e-6), "{sample:?}: {dy}, differences {difference}");
             }
         }
 

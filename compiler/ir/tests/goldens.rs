@@ -1,7 +1,8 @@
 //! `eval` against numpy: the files that `tests/goldens/generate.py` wrote.
 //!
 //! The format is described there. A result may be as many units in the last place away
-//! as its case allows; NaN equals NaN, and the sign of a zero counts.
+//! as its case allows, counted for a complex one in the larger part; NaN equals NaN, and the sign of a
+//! zero counts.
 
 mod common;
 
@@ -12,10 +13,11 @@ use std::path::Path;
 use kiln_ir::op::{Attr, Attrs};
 use kiln_ir::{Literal, Op, Scalar, Type};
 
-const FAMILIES: [&str; 15] = [
+const FAMILIES: [&str; 16] = [
     "binary",
     "bits",
     "choose",
+    "complex",
     "contraction",
     "convert",
     "dynamic",
@@ -107,7 +109,8 @@ fn literal(ty: &str, digits: &str) -> Literal {
     assert_eq!(digits.len(), ty.elements() * width, "digits of {ty}");
     Literal::from_fn(ty, |i| {
         let word = &digits[i * width..(i + 1) * width];
-        Scalar::from_bits(dtype, u64::from_str_radix(word, 16).expect("hexadecimal"))
+        let bits = u128::from_str_radix(word, 16).expect("hexadecimal");
+        Scalar::from_le_bytes(dtype, &bits.to_le_bytes()[..dtype.size()])
     })
 }
 
@@ -135,6 +138,23 @@ fn distance(a: Scalar, b: Scalar) -> Option<u64> {
     u64::try_from((place(a) - place(b)).abs()).ok()
 }
 
+/// Whether an element is what it should be to within `ulp` units: of a complex one, each
+/// part to within units of the larger part.
+fn is_near(ours: Scalar, numpys: Scalar, ulp: u64) -> bool {
+    let near = |a, b| distance(a, b).is_some_and(|d| d <= ulp);
+    if !numpys.dtype().is_complex() {
+        return near(ours, numpys);
+    }
+    let parts = [numpys.real(), numpys.imag()].map(Scalar::as_f64);
+    let largest = parts.into_iter().map(f64::abs).filter(|x| x.is_finite()).fold(0.0, f64::max);
+    let next = Scalar::from_f64(numpys.dtype().part(), largest).bits() + 1;
+    let unit = Scalar::from_bits(numpys.dtype().part(), next).as_f64() - largest;
+    let part = |a: Scalar, b: Scalar| {
+        near(a, b) || (a.as_f64() - b.as_f64()).abs() <= ulp as f64 * unit && ulp > 0
+    };
+    part(ours.real(), numpys.real()) && part(ours.imag(), numpys.imag())
+}
+
 fn check(family: &str, case: &Case) -> Result<(), String> {
     let at = |message: String| format!("{family}.golden:{}: {}: {message}", case.line, case.op);
     let types: Vec<&Type> = case.operands.iter().map(Literal::ty).collect();
@@ -145,7 +165,7 @@ fn check(family: &str, case: &Case) -> Result<(), String> {
     let results = case.op.eval(&case.operands.iter().collect::<Vec<_>>(), &inferred);
     let result = &results[case.result];
     for (i, (ours, numpys)) in result.iter().zip(case.wanted.iter()).enumerate() {
-        if distance(ours, numpys).is_none_or(|d| d > case.ulp) {
+        if !is_near(ours, numpys, case.ulp) {
             let like = case.operands.iter().filter(|x| x.ty().shape == result.ty().shape);
             let inputs: Vec<Scalar> = like.map(|x| x.get(i)).collect();
             return Err(at(format!("element {i} of {inputs:?} is {ours:?}, in numpy {numpys:?}")));

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use common::ty;
 use kiln_ir::op::{
-    ArgKind, ArgReduce, Binary, BitcastConvert, Broadcast, Call, Clamp, Compare, Concatenate,
-    Convert, DotDims, DotGeneral, DynamicSlice, DynamicUpdateSlice, Iota, Pad, Parameter, Reduce,
-    ReduceKind, ReducePrecision, Reshape, Reverse, Select, Slice, Transpose, Unary,
+    ArgKind, ArgReduce, Binary, BitcastConvert, Broadcast, Call, Clamp, Compare, Complex,
+    Concatenate, Convert, DotDims, DotGeneral, DynamicSlice, DynamicUpdateSlice, Iota, Pad,
+    Parameter, Part, Reduce, ReduceKind, ReducePrecision, Reshape, Reverse, Select, Slice,
+    Transpose, Unary,
 };
 use kiln_ir::{DType, Graph, Op, ParameterInfo, Type};
 
@@ -72,13 +73,71 @@ fn element_types_are_not_promoted() {
     );
 }
 
+/// What has no meaning for complex numbers names itself and them.
+#[test]
+fn complex_numbers_have_no_order_and_no_bits() {
+    let z = "c64[4]";
+    for f in [Compare::Lt, Compare::Le, Compare::Gt, Compare::Ge] {
+        let message = format!("{}: wants elements that have an order, got c64[4]", f.name());
+        refused(f, &[z, z], &message);
+    }
+    for f in [Compare::Eq, Compare::Ne] {
+        gives(f, &[z, z], "bool[4]");
+    }
+    for f in [Binary::Min, Binary::Max] {
+        let message = format!("{}: wants elements that have an order, got c128[]", f.name());
+        refused(f, &["c128[]", "c128[]"], &message);
+    }
+    refused(Clamp, &[z, z, z], "clamp: wants elements that have an order, got c64[4]");
+    for kind in [ReduceKind::Min, ReduceKind::Max] {
+        let op = Reduce { kind, axes: vec![0] };
+        let message =
+            format!("reduce_{}: wants elements that have an order, got c64[4]", kind.name());
+        refused(op, &[z], &message);
+    }
+    let argmax = ArgReduce { kind: ArgKind::Max, axis: 0, dtype: DType::I32 };
+    refused(argmax, &[z], "argmax: wants elements that have an order, got c64[4]");
+    for f in [Binary::And, Binary::Or, Binary::Xor] {
+        refused(f, &[z, z], &format!("{}: wants an integer or bool, got c64[4]", f.name()));
+    }
+    refused(Unary::Not, &[z], "not: wants an integer or bool, got c64[4]");
+    refused(Unary::Floor, &[z], "floor: wants a float, got c64[4]");
+    refused(Binary::Rem, &[z, z], "rem: wants an integer or a float, got c64[4]");
+    refused(
+        Binary::Add,
+        &[z, "f32[4]"],
+        "add: operands differ in element type: lhs c64[4], rhs f32[4]",
+    );
+    refused(
+        Convert { to: DType::F32 },
+        &[z],
+        "convert: c64[4] has an imaginary part, which f32 cannot hold: take `real` or `abs` first",
+    );
+    gives(Convert { to: DType::C128 }, &["i8[4]"], "c128[4]");
+    refused(Complex, &["f16[4]", "f16[4]"], "complex: wants parts of f32 or f64, got f16[4]");
+    refused(
+        Complex,
+        &["f32[4]", "f64[4]"],
+        "complex: operands differ in element type: lhs f32[4], rhs f64[4]",
+    );
+    gives(Complex, &["f64[2,3]", "f64[2,3]"], "c128[2,3]");
+    refused(Part::Imag, &["f32[4]"], "imag: wants a complex number, got f32[4]");
+    gives(Part::Real, &["c128[]"], "f64[]");
+    gives(Unary::Abs, &[z], "f32[4]");
+    gives(Unary::IsFinite, &[z], "bool[4]");
+}
+
 #[test]
 fn element_types_must_suit_the_op() {
-    refused(Unary::Exp, &["i32[4]"], "exp: wants a float, got i32[4]");
-    refused(Unary::IsFinite, &["bool[]"], "is_finite: wants a float, got bool[]");
+    refused(Unary::Exp, &["i32[4]"], "exp: wants a float or a complex number, got i32[4]");
+    refused(
+        Unary::IsFinite,
+        &["bool[]"],
+        "is_finite: wants a float or a complex number, got bool[]",
+    );
     refused(Unary::Not, &["f32[4]"], "not: wants an integer or bool, got f32[4]");
-    refused(Unary::Neg, &["bool[4]"], "neg: wants an integer or a float, got bool[4]");
-    refused(Binary::Sub, &["bool[]", "bool[]"], "sub: wants an integer or a float, got bool[]");
+    refused(Unary::Neg, &["bool[4]"], "neg: wants a number, got bool[4]");
+    refused(Binary::Sub, &["bool[]", "bool[]"], "sub: wants a number, got bool[]");
     refused(Binary::Xor, &["f64[]", "f64[]"], "xor: wants an integer or bool, got f64[]");
     refused(Binary::ShiftLeft, &["bool[]", "bool[]"], "shift_left: wants an integer, got bool[]");
     let popcount = Unary::PopulationCount;
@@ -108,13 +167,9 @@ fn element_types_must_suit_the_op() {
         &["bool[]", "f32[4]", "f32[4]"],
         "select: wants operand 0 in the shape of the others, got bool[] for f32[4]",
     );
-    refused(
-        Iota { ty: ty("bool[4]"), axis: 0 },
-        &[],
-        "iota: wants an integer or a float, got bool[4]",
-    );
+    refused(Iota { ty: ty("bool[4]"), axis: 0 }, &[], "iota: wants a number, got bool[4]");
     let sum = Reduce { kind: ReduceKind::Sum, axes: vec![0] };
-    refused(sum, &["bool[4]"], "reduce_sum: wants an integer or a float, got bool[4]");
+    refused(sum, &["bool[4]"], "reduce_sum: wants a number, got bool[4]");
     let or = Reduce { kind: ReduceKind::Or, axes: vec![0] };
     refused(or, &["f32[4]"], "reduce_or: wants an integer or bool, got f32[4]");
 }
@@ -342,7 +397,7 @@ fn contractions() {
     refused(
         dot(&[0], &[0], DType::Bool),
         &["bool[4]", "bool[4]"],
-        "dot_general: wants an integer or a float, got bool[4]",
+        "dot_general: wants a number, got bool[4]",
     );
     let mut batched = dot(&[2], &[1], DType::F32);
     (batched.dims.lhs_batch, batched.dims.rhs_batch) = (vec![0], vec![0]);

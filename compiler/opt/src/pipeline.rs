@@ -19,7 +19,7 @@ use kiln_ir::Graph;
 use crate::analysis::check;
 use crate::analysis::cost::Machine;
 use crate::group::Fusion;
-use crate::passes::{cse, dce, donate, fuse, inline, simplify};
+use crate::passes::{cse, dce, donate, fuse, inline, simplify, split_complex};
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,12 @@ pub const PASSES: &[Pass] = &[
         run: Run::Rewrite(inline::run),
         required: true,
         why: "first: nothing else looks into calls",
+    },
+    Pass {
+        name: "split_complex",
+        run: Run::Rewrite(split_complex::run),
+        required: true,
+        why: "before every rule: none of them knows complex arithmetic",
     },
     Pass {
         name: "dce",
@@ -110,6 +116,11 @@ use Fact::{Before, Then};
 
 /// The facts, each with its reason.
 pub const FACTS: &[Fact] = &[
+    Before("inline", "split_complex", "bodies compute on complex numbers too"),
+    Before("split_complex", "cse", "parts that two ops ask for are one value"),
+    Before("split_complex", "simplify", "rules for numbers mean real ones"),
+    Before("split_complex", "fuse", "kernels only move complex numbers"),
+    Then("split_complex", "dce", "what was split is left whole beside its parts"),
     Before("inline", "simplify", "a call hides its body from every rule"),
     Before("inline", "cse", "equal bodies are found only where they stand side by side"),
     Before("inline", "fuse", "groups contain no calls"),

@@ -8,7 +8,8 @@ pub enum Closeness {
     /// Equal bits, but that any NaN equals any NaN.
     Exact,
     /// Floats differ by at most this many units in the last place of the larger,
-    /// or by at most `absolute`. Other types are equal.
+    /// or by at most `absolute`. Parts of complex numbers do, in units of the larger part.
+    /// Other types are equal.
     Near {
         /// Units in the last place.
         ulps: f64,
@@ -34,8 +35,22 @@ fn agree(want: Scalar, got: Scalar, closeness: Closeness) -> bool {
     if want == got {
         return true;
     }
+    if want.dtype().is_complex() {
+        let parts = [want.real(), want.imag(), got.real(), got.imag()].map(|x| x.as_f64().abs());
+        let largest = parts.into_iter().filter(|x| x.is_finite()).fold(0.0, f64::max);
+        return close(want.real(), got.real(), largest, closeness)
+            && close(want.imag(), got.imag(), largest, closeness);
+    }
     if !want.dtype().is_float() {
         return false;
+    }
+    close(want, got, want.as_f64().abs().max(got.as_f64().abs()), closeness)
+}
+
+/// Whether floats agree, with units in the last place at magnitude `at`.
+fn close(want: Scalar, got: Scalar, at: f64, closeness: Closeness) -> bool {
+    if want == got {
+        return true;
     }
     let (w, g) = (want.as_f64(), got.as_f64());
     if w.is_nan() || g.is_nan() {
@@ -44,7 +59,7 @@ fn agree(want: Scalar, got: Scalar, closeness: Closeness) -> bool {
     match closeness {
         Closeness::Exact => false,
         Closeness::Near { ulps, absolute } => {
-            let allowed = ulps * ulp(want.dtype(), w.abs().max(g.abs())) + absolute;
+            let allowed = ulps * ulp(want.dtype(), at) + absolute;
             w.is_finite() && g.is_finite() && (w - g).abs() <= allowed
         }
     }

@@ -1,7 +1,9 @@
 //! The walk: every sample of every op, compiled alone, against the interpreter.
 
 use kiln_driver::Isa;
-use kiln_ir::op::{CumulativeKind, Domain, ErrorBound, ReduceKind, Sample, WindowCombine};
+use kiln_ir::op::{
+    Binary, CumulativeKind, Domain, ErrorBound, ReduceKind, Sample, Unary, WindowCombine,
+};
 use kiln_ir::{DType, Graph, Literal, Op, ParameterInfo, Scalar, Type};
 
 use crate::compare::{Closeness, difference};
@@ -73,6 +75,9 @@ fn check(sample: &Sample, isa: Isa, seed: u64) -> Result<(), String> {
 
 /// What the documentation promises of one op.
 fn closeness(op: &Op, arguments: &[Literal], want: &Literal) -> Closeness {
+    if let Some(closeness) = complex_closeness(op, arguments, want) {
+        return closeness;
+    }
     let float = want.ty().dtype.is_float();
     // The interpreter's value is itself rounded: half a unit more.
     let near = |bound: Option<ErrorBound>| match bound {
@@ -104,24 +109,64 @@ fn closeness(op: &Op, arguments: &[Literal], want: &Literal) -> Closeness {
     }
 }
 
+/// What is promised of an op on complex numbers: units of the larger part.
+fn complex_closeness(op: &Op, arguments: &[Literal], want: &Literal) -> Option<Closeness> {
+    let dtype = arguments.first()?.ty().dtype;
+    let units = |c64: f64, c128: f64| {
+        let ulps = if dtype == DType::C64 { c64 } else { c128 };
+        Some(Closeness::Near { ulps, absolute: 0.0 })
+    };
+    match op {
+        _ if !dtype.is_complex() => None,
+        Op::Unary(Unary::Neg | Unary::IsFinite) => None,
+        Op::Unary(Unary::Abs) => units(1.0, 2.0),
+        Op::Unary(_) => units(1.0, 5.0),
+        Op::Binary(Binary::Div) => units(1.0, 4.0),
+        Op::Reduce(_) => {
+            let n = arguments[0].ty().elements() / want.ty().elements().max(1);
+            Some(sums(2 * n, &arguments[..1], want))
+        }
+        Op::DotGeneral(d) => {
+            let n: usize =
+                d.dims.lhs_contract.iter().map(|&a| arguments[0].ty().shape[a]).product();
+            Some(sums(2 * n, arguments, want))
+        }
+        _ => None,
+    }
+}
+
 /// The usual bound of a sum of `n` terms: `n` units of the sum of magnitudes, here
 /// bounded by the largest possible term.
 fn sums(n: usize, factors: &[Literal], want: &Literal) -> Closeness {
     let largest: f64 = factors
         .iter()
-        .map(|l| l.iter().map(|s| s.as_f64().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max))
+        .map(|l| l.iter().map(magnitude).filter(|x| x.is_finite()).fold(0.0, f64::max))
         .product();
     let epsilon = match want.ty().dtype {
-        DType::F64 => 2f64.powi(-53),
+        DType::F64 | DType::C128 => 2f64.powi(-53),
         _ => 2f64.powi(-24),
     };
     Closeness::Near { ulps: n as f64 + 1.0, absolute: 2.0 * epsilon * (n * n) as f64 * largest }
 }
 
+/// Of a number, or the sum of those of its parts.
+fn magnitude(x: Scalar) -> f64 {
+    let imag = if x.dtype().is_complex() { x.imag().as_f64().abs() } else { 0.0 };
+    x.real().as_f64().abs() + imag
+}
+
 fn literal(random: &mut Random, ty: &Type, domain: Domain) -> Literal {
-    let dtype = ty.dtype;
-    let mask = if dtype.size() == 8 { u64::MAX } else { (1 << (8 * dtype.size())) - 1 };
-    Literal::from_fn(ty.clone(), |_| match domain {
+    Literal::from_fn(ty.clone(), |_| scalar(random, ty.dtype, domain))
+}
+
+fn scalar(random: &mut Random, dtype: DType, domain: Domain) -> Scalar {
+    let mask =
+        if dtype.part().size() == 8 { u64::MAX } else { (1 << (8 * dtype.part().size())) - 1 };
+    match domain {
+        _ if dtype.is_complex() => {
+            let [re, im] = [(); 2].map(|()| scalar(random, dtype.part(), domain));
+            Scalar::complex(re, im)
+        }
         _ if dtype == DType::Bool => Scalar::bool(random.one_in(2)),
         Domain::Any => Scalar::from_bits(dtype, random.bits() & mask),
         Domain::Small if dtype.is_float() => Scalar::from_f64(dtype, random.float(-4.0, 4.0)),
@@ -133,5 +178,5 @@ fn literal(random: &mut Random, ty: &Type, domain: Domain) -> Literal {
             let span = (high - low).max(1.0) as usize;
             Scalar::from_i128(dtype, low as i128 + random.below(span) as i128)
         }
-    })
+    }
 }

@@ -18,10 +18,10 @@ mod fold;
 
 use kiln_ir::op::{
     ArgKind, ArgReduce, Binary, BitcastConvert, Broadcast, Call, Clamp, Comparator, Compare,
-    Concatenate, Constant, Convert, DotDims, DotGeneral, DynamicSlice, DynamicUpdateSlice, Gather,
-    GatherDims, GatherMode, Iota, OptimizationBarrier, Pad, Reduce, ReduceKind, ReducePrecision,
-    Reshape, Reverse, Scatter, ScatterDims, ScatterKind, ScatterMode, Select, Slice, Sort, SortBy,
-    Threefry2x32, TopK, Transpose, Unary,
+    Complex, Concatenate, Constant, Convert, DotDims, DotGeneral, DynamicSlice, DynamicUpdateSlice,
+    Gather, GatherDims, GatherMode, Iota, OptimizationBarrier, Pad, Part, Reduce, ReduceKind,
+    ReducePrecision, Reshape, Reverse, Scatter, ScatterDims, ScatterKind, ScatterMode, Select,
+    Slice, Sort, SortBy, Threefry2x32, TopK, Transpose, Unary,
 };
 use kiln_ir::{DType, Graph, Literal, Op, OpDef, ParameterInfo, Scalar, Shape, Type, Value};
 
@@ -233,7 +233,7 @@ impl Generator {
     // --- steps --------------------------------------------------------------
 
     fn step(&mut self) {
-        match self.random.below(30) {
+        match self.random.below(31) {
             0..=2 => self.unary(),
             3..=7 => self.binary(),
             8 => self.compare_or_select(),
@@ -253,6 +253,7 @@ impl Generator {
             26 | 27 => self.sort(),
             28 => self.random_bits(),
             29 => self.barrier(),
+            25 => self.parts(),
             _ => self.call(),
         }
     }
@@ -261,6 +262,17 @@ impl Generator {
         let i = self.any();
         let (value, exact, depth) = (self.known[i].value, self.known[i].exact, self.known[i].depth);
         let f = self.random.pick(&Unary::ALL);
+        if self.ty(i).dtype.is_complex() {
+            match f {
+                Unary::Neg => self.add(f, &[value], exact, depth),
+                Unary::IsFinite if exact => self.add(f, &[value], true, 0),
+                // The only ones that are neither steep nor large.
+                Unary::Abs if self.rough => self.add(f, &[value], false, depth),
+                Unary::Exp if self.rough && depth == 0 => self.add(f, &[value], false, 2),
+                _ => {}
+            }
+            return;
+        }
         match f {
             Unary::Neg
             | Unary::Abs
@@ -368,6 +380,7 @@ impl Generator {
             Binary::Mul if exact || depth < 3 => self.add(f, &[a, b], exact, depth + 1),
             Binary::Mul => {}
             Binary::Pow if ty.dtype.is_float() => {}
+            Binary::Div if ty.dtype.is_complex() => {}
             // A step of 2π at the negative axis.
             Binary::Atan2 => {
                 if self.rough && exact {
@@ -385,6 +398,24 @@ impl Generator {
             | Binary::ShiftLeft
             | Binary::ShiftRightLogical
             | Binary::ShiftRightArithmetic => self.add(f, &[a, b], exact, depth),
+        }
+    }
+
+    /// Complex numbers made of parts, or a part of some.
+    fn parts(&mut self) {
+        let i = self.any();
+        let ty = self.ty(i);
+        let (value, exact, depth) = (self.known[i].value, self.known[i].exact, self.known[i].depth);
+        if ty.dtype.is_complex() {
+            let part = self.random.pick(&Part::ALL);
+            return self.add(part, &[value], exact, depth);
+        }
+        if ty.dtype.complex().is_some() {
+            let j = self.of_type(&ty);
+            let other = &self.known[j];
+            let (exact, depth) = (exact && other.exact, depth.max(other.depth));
+            let other = other.value;
+            self.add(Complex, &[value, other], exact, depth);
         }
     }
 
@@ -456,7 +487,7 @@ impl Generator {
         let i = self.any();
         let to = self.dtype();
         // A rough value keeps being a float.
-        if self.is_rough(i) && !to.is_float() {
+        if self.is_rough(i) && !to.is_inexact() {
             return;
         }
         let k = &self.known[i];
@@ -599,7 +630,7 @@ impl Generator {
         let axis = self.random.below(shape.rank());
         let dtype = self.dtype();
         // Rough programs keep their floats small.
-        if dtype == DType::Bool || (self.rough && dtype.is_float() && shape[axis] > 8) {
+        if dtype == DType::Bool || (self.rough && dtype.is_inexact() && shape[axis] > 8) {
             return;
         }
         self.add(Iota { ty: Type::new(dtype, shape), axis }, &[], true, 1);
@@ -806,7 +837,7 @@ impl Generator {
             ReduceKind::And | ReduceKind::Or | ReduceKind::Xor => {
                 self.add(Reduce { kind, axes }, &[value], exact, depth);
             }
-            ReduceKind::Sum | ReduceKind::Prod if !ty.dtype.is_float() => {
+            ReduceKind::Sum | ReduceKind::Prod if !ty.dtype.is_inexact() => {
                 self.add(Reduce { kind, axes }, &[value], exact, depth);
             }
             // A sum may cancel, so it is never multiplied further than a sum may be.
@@ -819,7 +850,7 @@ impl Generator {
         let i = self.any();
         let lhs = self.ty(i);
         if lhs.dtype == DType::Bool
-            || (lhs.dtype.is_float() && (!self.rough || self.known[i].depth > 1))
+            || (lhs.dtype.is_inexact() && (!self.rough || self.known[i].depth > 1))
         {
             return;
         }
@@ -855,10 +886,10 @@ impl Generator {
         let rhs_batch: Vec<usize> = (0..batch).filter_map(|k| find(0, k)).collect();
         let rhs_contract: Vec<usize> = (0..contract).filter_map(|k| find(1, k)).collect();
         let j = self.of_type(&Type::new(lhs.dtype, dims));
-        if lhs.dtype.is_float() && self.known[j].depth > 1 {
+        if lhs.dtype.is_inexact() && self.known[j].depth > 1 {
             return;
         }
-        let exact = !lhs.dtype.is_float() && self.known[i].exact && self.known[j].exact;
+        let exact = !lhs.dtype.is_inexact() && self.known[i].exact && self.known[j].exact;
         let dims = DotDims { lhs_batch, rhs_batch, lhs_contract, rhs_contract };
         let (a, b) = (self.known[i].value, self.known[j].value);
         self.add(DotGeneral { dims, dtype: lhs.dtype }, &[a, b], exact, 3);

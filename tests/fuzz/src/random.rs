@@ -44,7 +44,12 @@ impl Random {
 
     /// A random element. Wild: any bit pattern, special values often.
     pub fn scalar(&mut self, dtype: DType, wild: bool) -> Scalar {
-        let mask = if dtype.size() == 8 { u64::MAX } else { (1 << (8 * dtype.size())) - 1 };
+        if dtype.is_complex() {
+            let [re, im] = [(); 2].map(|()| self.scalar(dtype.part(), wild));
+            return Scalar::complex(re, im);
+        }
+        let mask =
+            if dtype.part().size() == 8 { u64::MAX } else { (1 << (8 * dtype.part().size())) - 1 };
         match dtype {
             DType::Bool => Scalar::bool(self.one_in(2)),
             _ if wild && self.one_in(2) => Scalar::from_bits(dtype, self.bits() & mask),

@@ -35,8 +35,8 @@ impl Run {
             None => rest.split_at(rest.find('(').ok_or_else(form)?),
         };
         let rest = rest.strip_prefix('(').ok_or_else(form)?;
-        // Literals hold no parentheses.
-        let (arguments, rest) = rest.split_once(')').ok_or_else(form)?;
+        let end = closing(rest).ok_or_else(form)?;
+        let (arguments, rest) = (&rest[..end], &rest[end + 1..]);
         let outputs = rest.trim().strip_prefix("->").ok_or_else(form)?.trim();
         let literal = |text: &str| parse_literal(text).map_err(|e| at(e.to_string()));
         let arguments = items(arguments).into_iter().map(literal).collect::<Result<_, _>>()?;
@@ -84,14 +84,29 @@ impl Run {
     }
 }
 
-/// The parts between the commas that stand in no brackets.
+/// Where the parenthesis closes that was open before the text: complex elements, such as
+/// `(1.0, -2.0)`, have their own.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    text.char_indices().find_map(|(i, c)| {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => return Some(i),
+            ')' => depth -= 1,
+            _ => {}
+        }
+        None
+    })
+}
+
+/// The parts between the commas that stand in no brackets or parentheses.
 fn items(text: &str) -> Vec<&str> {
     let mut depth = 0usize;
     let mut parts: Vec<&str> = text
         .split(|c| {
             match c {
-                '[' => depth += 1,
-                ']' => depth = depth.saturating_sub(1),
+                '[' | '(' => depth += 1,
+                ']' | ')' => depth = depth.saturating_sub(1),
                 _ => {}
             }
             c == ',' && depth == 0
@@ -104,11 +119,16 @@ fn items(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Whether `got` is `wanted` or, of a float, at most `ulps` floats away. Every NaN is
-/// every other; with no distance allowed, zeros of different sign differ.
+/// Whether `got` is `wanted` or, of a float, at most `ulps` floats away; so each part of a
+/// complex number. Every NaN is every other; with no distance allowed, zeros of different
+/// sign differ.
 fn is_near(wanted: Scalar, got: Scalar, ulps: u64) -> bool {
     if wanted == got {
         return true;
+    }
+    if wanted.dtype().is_complex() {
+        return is_near(wanted.real(), got.real(), ulps)
+            && is_near(wanted.imag(), got.imag(), ulps);
     }
     if !wanted.dtype().is_float() {
         return false;
@@ -148,6 +168,9 @@ mod tests {
         let empty = Run::parse(1, "@\"f (2)\"() -> ()").unwrap();
         assert_eq!(empty.graph, "f (2)");
         assert!(empty.arguments.is_empty() && empty.expected.is_empty());
+        let complex =
+            Run::parse(1, "@f(c64[2] [(1.0, 2.0), (nan, -0.0)], c128[] (0.5, inf)) -> ()");
+        assert_eq!(complex.unwrap().arguments[1], parse_literal("c128[] (0.5, inf)").unwrap());
     }
 
     #[test]

@@ -225,7 +225,14 @@ impl Verifier<'_> {
         let store = Store { argument: s.argument, index: s.index.clone(), value: s.value };
         self.store(exprs, &store, scope)?;
         let a = self.kernel.arguments[s.argument as usize];
-        let alone = stage.scatters.iter().filter(|other| other.argument == s.argument).count() == 1;
+        // Others may be to the same argument at the other element of pairs: they never meet.
+        let other_part = |other: &Scatter| {
+            let even = |(_, factor): &(Term, i64)| factor % 2 == 0;
+            let apart = (other.index.constant - s.index.constant) % 2 != 0;
+            apart && [s, other].iter().all(|s| s.index.terms.iter().all(even))
+        };
+        let mut others = stage.scatters.iter().filter(|other| !std::ptr::eq(*other, s));
+        let alone = others.all(|other| other.argument != s.argument || other_part(other));
         let loaded = |(_, e, _): (ExprId, &Expr, DType)| matches!(e, Expr::Load { argument, .. } if *argument == s.argument);
         ensure!(alone && !exprs.iter().any(loaded), "argument {} is touched twice", s.argument);
         ensure!(a.reads == s.combine.is_some(), "argument {} is read", s.argument);
@@ -419,6 +426,7 @@ impl Verifier<'_> {
             let mut ordered = true;
             expr.for_each_operand(|o| ordered &= o < id);
             ensure!(ordered, "%{} comes before an operand", id.0);
+            ensure!(!dtype.is_complex(), "%{} is complex", id.0);
             let of = |e: &ExprId| exprs.dtype(*e);
             let fits = match expr {
                 Expr::Const(value) => value.dtype() == dtype,

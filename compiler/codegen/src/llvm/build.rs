@@ -52,6 +52,7 @@ impl<'c> Build<'c> {
             DType::I64 | DType::U64 => self.context.i64_type().into(),
             DType::F32 => self.context.f32_type().into(),
             DType::F64 => self.context.f64_type().into(),
+            DType::C64 | DType::C128 => unreachable!("kernels hold parts of complex numbers"),
         }
     }
 

@@ -7,7 +7,11 @@
 //! | does not change | one scalar load |
 //! | factor 1 | a vector load |
 //! | factor −1 | a vector load, reversed |
+//! | factor 2, in pairs of elements | a load of twice the lanes, of which every other is kept |
 //! | anything else, or data | a gather |
+//!
+//! So are the parts of complex numbers read: both loads are one, of which either keeps
+//! its half. Two stores that write both elements of pairs become one in the same way.
 //!
 //! Lanes that do not exist, or whose `valid` is false, touch no memory. A scalar
 //! load that may be invalid reads element 0 instead and drops it.
@@ -36,6 +40,9 @@ enum Address<'c> {
     Ascending(Value<'c>),
     /// Lane `l` at element `width - 1 - l` behind the address.
     Descending(Value<'c>),
+    /// Lane `l` at one of the elements `2 * l` and `2 * l + 1` behind the address, both
+    /// of which exist: which one the number says.
+    Paired(Value<'c>, u32),
     /// Each lane at its own address.
     Scattered(Value<'c>),
 }
@@ -146,6 +153,21 @@ impl<'c> Emitter<'_, 'c> {
         if here && inside { 32 } else { 64 }
     }
 
+    /// How many elements neighbouring lanes are apart, if that is the same for all.
+    fn step(&self, index: &Index, place: &Place<'c>, values: &Values<'c>) -> Option<i64> {
+        if !self.differs(index, place, values) {
+            return Some(0);
+        }
+        let mut dynamic = false;
+        index.for_each_dynamic(&mut |e: ExprId| dynamic |= lanes(values.get(e)) > 1);
+        let lanes = place.lanes;
+        match (dynamic, self.aligned == Some(lanes.axis)) {
+            (true, _) => None,
+            (false, true) => index.coefficient_in_blocks(lanes.axis, lanes.width.into()),
+            (false, false) => index.coefficient(lanes.axis),
+        }
+    }
+
     fn address(
         &self,
         argument: u32,
@@ -156,18 +178,8 @@ impl<'c> Emitter<'_, 'c> {
         let b = self.build;
         let element = b.memory_ty(self.arguments[argument as usize].dtype);
         let base = self.pointers[argument as usize];
-        if !self.differs(index, place, values) {
-            return Address::One(b.gep(element, base, self.scalar_index(index, place, values)));
-        }
-        let mut dynamic = false;
-        index.for_each_dynamic(&mut |e: ExprId| dynamic |= lanes(values.get(e)) > 1);
-        let lanes = place.lanes;
-        let step = match (dynamic, self.aligned == Some(lanes.axis)) {
-            (true, _) => None,
-            (false, true) => index.coefficient_in_blocks(lanes.axis, lanes.width.into()),
-            (false, false) => index.coefficient(lanes.axis),
-        };
-        match step {
+        match self.step(index, place, values) {
+            Some(0) => Address::One(b.gep(element, base, self.scalar_index(index, place, values))),
             Some(1) => {
                 Address::Ascending(b.gep(element, base, self.scalar_index(index, place, values)))
             }
@@ -175,11 +187,25 @@ impl<'c> Emitter<'_, 'c> {
                 let last = index.offset(1 - i64::from(place.lanes.width));
                 Address::Descending(b.gep(element, base, self.scalar_index(&last, place, values)))
             }
+            Some(2) if self.in_pairs(argument, index) => {
+                let which = index.constant.rem_euclid(2);
+                let first = index.offset(-which);
+                let address = b.gep(element, base, self.scalar_index(&first, place, values));
+                Address::Paired(address, which as u32)
+            }
             _ => {
                 let bits = self.bits(index);
                 Address::Scattered(b.gep(element, base, self.index(index, place, values, bits)))
             }
         }
+    }
+
+    /// Whether an index names the same element of each pair `2n`, `2n + 1` of elements
+    /// that it comes to, and both of a pair exist.
+    fn in_pairs(&self, argument: u32, index: &Index) -> bool {
+        let even = |(_, factor): &(Term, i64)| factor % 2 == 0;
+        let whole = self.arguments[argument as usize].elements.is_multiple_of(2);
+        whole && index.terms.iter().all(even)
     }
 
     // --- loads ----------------------------------------------------------
@@ -224,6 +250,12 @@ impl<'c> Emitter<'_, 'c> {
                 let mask = self.masked(valid, place).map(|m| b.reverse(m));
                 b.reverse(self.load_contiguous(dtype, ptr, width, mask))
             }
+            Address::Paired(ptr, which) => {
+                self.prefetch(argument, ptr, place);
+                let mask = self.masked(valid, place).map(|m| self.twice(m));
+                let pairs = self.load_contiguous(dtype, ptr, 2 * width, mask);
+                b.shuffle(pairs, &(0..width).map(|l| 2 * l + which).collect::<Vec<_>>())
+            }
             Address::Scattered(pointers) => {
                 let ty = with_lanes(b.memory_ty(dtype), width);
                 let mask = self.masked(valid, place);
@@ -242,6 +274,12 @@ impl<'c> Emitter<'_, 'c> {
             (Some(mask), Some(valid)) => Some(self.build.and(mask, valid)),
             (mask, valid) => mask.or(valid),
         }
+    }
+
+    /// Each lane of a vector twice.
+    fn twice(&self, value: Value<'c>) -> Value<'c> {
+        let lanes: Vec<u32> = (0..2 * lanes(value)).map(|l| l / 2).collect();
+        self.build.shuffle(value, &lanes)
     }
 
     /// `width` elements from `ptr` on; zero in lanes that the mask excludes.
@@ -319,9 +357,49 @@ impl<'c> Emitter<'_, 'c> {
 
     // --- stores ---------------------------------------------------------
 
+    /// Writes what stores say at each place, in order.
+    pub fn stores(&self, mut stores: &[Store], places: &[(Place<'c>, Values<'c>)]) {
+        while let [first, rest @ ..] = stores {
+            let pair = rest.first().filter(|second| self.are_pairs(first, second, places));
+            for (place, values) in places {
+                match pair {
+                    Some(second) => self.store_pairs(first, second, place, values),
+                    None => self.store(first, place, values),
+                }
+            }
+            stores = if pair.is_some() { &rest[1..] } else { rest };
+        }
+    }
+
+    /// Whether two stores together write pairs of neighbouring elements at vectors.
+    fn are_pairs(&self, a: &Store, b: &Store, places: &[(Place<'c>, Values<'c>)]) -> bool {
+        let parts = a.argument == b.argument && b.index == a.index.offset(1);
+        parts
+            && a.index.constant.rem_euclid(2) == 0
+            && self.in_pairs(a.argument, &a.index)
+            && places.iter().all(|(place, values)| self.step(&a.index, place, values) == Some(2))
+    }
+
+    /// Writes pairs of elements, or those of the lanes that exist.
+    fn store_pairs(&self, first: &Store, second: &Store, place: &Place<'c>, values: &Values<'c>) {
+        let b = self.build;
+        let Address::Paired(ptr, _) = self.address(first.argument, &first.index, place, values)
+        else {
+            unreachable!("asked before");
+        };
+        let width = place.lanes.width;
+        let [x, y] = [first, second].map(|store| b.splat(values.get(store.value), width));
+        let lanes: Vec<u32> = (0..width).flat_map(|l| [l, width + l]).collect();
+        let pairs = b.shuffle_pair(x, y, &lanes);
+        let dtype = self.arguments[first.argument as usize].dtype;
+        let streaming = self.streams(first, place, 2 * width);
+        let mask = place.lanes.mask.map(|m| self.twice(m));
+        self.store_contiguous(dtype, ptr, pairs, mask, streaming);
+    }
+
     /// Writes a value, or its lanes that exist.
     pub fn store(&self, store: &Store, place: &Place<'c>, values: &Values<'c>) {
-        let streaming = self.streams(store, place);
+        let streaming = self.streams(store, place, place.lanes.width);
         let (target, value) = ((store.argument, &store.index), values.get(store.value));
         self.write(target, value, place.lanes.mask, streaming, place, values);
     }
@@ -376,7 +454,12 @@ impl<'c> Emitter<'_, 'c> {
                 let value = b.reverse(b.splat(value, place.lanes.width));
                 self.store_contiguous(dtype, ptr, value, mask, false);
             }
-            Address::Scattered(pointers) => {
+            // One of each pair: the address behind the pair's would be as good.
+            Address::Paired(..) | Address::Scattered(_) => {
+                let bits = self.bits(index);
+                let index = self.index(index, place, values, bits);
+                let element = b.memory_ty(dtype);
+                let pointers = b.gep(element, self.pointers[argument as usize], index);
                 let width = place.lanes.width;
                 let value = self.to_memory(dtype, b.splat(value, width));
                 let mask = mask.unwrap_or_else(|| b.splat(b.bool(true), width));
@@ -419,12 +502,12 @@ impl<'c> Emitter<'_, 'c> {
         }
     }
 
-    /// Whether a vector store goes past the caches: the argument is written so, and
-    /// the address is aligned whatever the axes are, given that those along which
-    /// lanes run move by whole vectors.
-    fn streams(&self, store: &Store, place: &Place<'c>) -> bool {
+    /// Whether a vector store of `width` elements goes past the caches: the argument is
+    /// written so, and the address is aligned whatever the axes are, given that those
+    /// along which lanes run move by whole vectors.
+    fn streams(&self, store: &Store, place: &Place<'c>, width: u32) -> bool {
         let bytes = self.arguments[store.argument as usize].dtype.size() as i64;
-        let width = i64::from(place.lanes.width);
+        let width = i64::from(width);
         let vector = i64::from(self.isa.vector_bits() / 8);
         let aligned = |elements: i64| elements % width == 0;
         self.streaming[store.argument as usize]

@@ -37,6 +37,7 @@ fn element(dtype: DType) -> Element {
         DType::BF16 => Element::BF16,
         DType::F32 => Element::F32,
         DType::F64 => Element::F64,
+        DType::C64 | DType::C128 => unreachable!("complex numbers have no order"),
     }
 }
 

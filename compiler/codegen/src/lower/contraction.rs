@@ -98,8 +98,7 @@ pub(crate) fn lower(
         if graph.ty(root).shape != ty.shape {
             return Err(LowerError::root(graph, root.node));
         }
-        let value = evaluator.value(root, at)?;
-        stores.push(Store { argument: buffers.root(i), index: linearize(&map, &ty.shape), value });
+        stores.extend(evaluator.stores(root, at, buffers.root(i), linearize(&map, &ty.shape))?);
     }
     let exprs = evaluator.exprs;
     let body = if k > 0 {

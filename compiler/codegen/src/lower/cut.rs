@@ -26,7 +26,7 @@ use kiln_opt::group::{CUT, Group};
 use super::evaluate::Evaluator;
 use super::{Buffers, LowerError, Lowered, name, over_points};
 use crate::kernel::index::{Extents, linearize};
-use crate::kernel::{Lanes, Loops, Stage, Store};
+use crate::kernel::{Lanes, Loops, Stage};
 
 pub(crate) fn lower(
     graph: &Graph,
@@ -52,8 +52,8 @@ pub(crate) fn lower(
         let at = evaluator.map(map.clone());
         let mut stores = Vec::new();
         for (i, &root) in group.roots.iter().enumerate() {
-            let value = evaluator.value(root, at)?;
-            stores.push(Store { argument: buffers.root(i), index: linearize(&map, space), value });
+            let index = linearize(&map, space);
+            stores.extend(evaluator.stores(root, at, buffers.root(i), index)?);
         }
         let exprs = evaluator.restart(Extents::default());
         let stages = vec![Stage { stores, ..Stage::new(1) }];

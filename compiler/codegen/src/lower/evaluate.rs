@@ -9,22 +9,25 @@
 //! Where a pad or a concatenation chooses between operands, each is evaluated under
 //! the condition that it is the one chosen: its loads touch memory only there.
 //!
+//! A complex element is never an expression: what is asked for is one of its parts, and
+//! the ops that move elements pass the question on.
+//!
 //! The walk keeps its own stack: a chain of any length lowers. Views that shuffle axes
 //! can double an index each time; where one has grown beyond [`LONGEST`], evaluation
 //! stops and names the value, which is then computed into a temporary first.
 
 use hashbrown::{HashMap, HashSet};
-use kiln_ir::form::{Generate, View};
-use kiln_ir::op::{Compare, Gather, GatherDims};
+use kiln_ir::form::{Generate, ScalarFn, View};
+use kiln_ir::op::{Compare, Gather, GatherDims, Part};
 use kiln_ir::{DType, Form, Graph, NodeId, Scalar, Value};
 use kiln_opt::group::splat;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::LowerError;
 use super::scalar;
 use crate::kernel::expr::BinaryOp;
 use crate::kernel::index::{Extents, delinearize, linearize};
-use crate::kernel::{Combine, Expr, ExprId, Exprs, Index, Term};
+use crate::kernel::{Combine, Expr, ExprId, Exprs, Index, Store, Term};
 
 /// Terms of an index map from which on a value is better read from memory than
 /// computed at such an index.
@@ -38,6 +41,8 @@ pub(crate) struct MapId(u32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Key {
     value: Value,
+    /// Of complex elements, and only of those: which part.
+    part: Option<Part>,
     map: MapId,
     valid: Option<ExprId>,
 }
@@ -79,6 +84,11 @@ pub(crate) struct Evaluator<'g> {
     pub rows: Option<Rows>,
     /// The reductions met, by slot.
     pub reductions: Vec<Found>,
+}
+
+/// Where a part of element `index` lies, counted in parts.
+fn of_part(index: &Index, part: Part) -> Index {
+    index.scale(Part::ALL.len() as i64).offset(part.offset() as i64)
 }
 
 enum Step {
@@ -131,10 +141,10 @@ impl<'g> Evaluator<'g> {
 
     /// Fixes what `value` is at `map`.
     pub fn give(&mut self, value: Value, map: MapId, expr: ExprId) {
-        self.known.insert(Key { value, map, valid: None }, expr);
+        self.known.insert(Key { value, part: None, map, valid: None }, expr);
     }
 
-    /// The expression of element `map` of `value`.
+    /// The expression of element `map` of `value`, which is not complex.
     pub fn value(&mut self, value: Value, map: MapId) -> Result<ExprId, LowerError> {
         self.value_where(value, map, None)
     }
@@ -146,7 +156,30 @@ impl<'g> Evaluator<'g> {
         map: MapId,
         valid: Option<ExprId>,
     ) -> Result<ExprId, LowerError> {
-        let wanted = Key { value, map, valid };
+        self.evaluate(Key { value, part: None, map, valid })
+    }
+
+    /// The stores that write element `map` of `value` as element `index` of an argument:
+    /// one, or one for each part.
+    pub fn stores(
+        &mut self,
+        value: Value,
+        map: MapId,
+        argument: u32,
+        index: Index,
+    ) -> Result<SmallVec<[Store; 2]>, LowerError> {
+        if !self.graph.ty(value).dtype.is_complex() {
+            let value = self.value(value, map)?;
+            return Ok(smallvec![Store { argument, index, value }]);
+        }
+        let store = |part: Part| {
+            let value = self.evaluate(Key { value, part: Some(part), map, valid: None })?;
+            Ok(Store { argument, index: of_part(&index, part), value })
+        };
+        Part::ALL.into_iter().map(store).collect()
+    }
+
+    fn evaluate(&mut self, wanted: Key) -> Result<ExprId, LowerError> {
         let mut stack = vec![wanted];
         while let Some(&key) = stack.last() {
             if self.known.contains_key(&key) {
@@ -211,7 +244,7 @@ impl<'g> Evaluator<'g> {
                 if dims.index_vector_dim < rank {
                     map.insert(dims.index_vector_dim, Index::constant(k as i64));
                 }
-                Key { value: indices, map: self.map(map), valid }
+                Key { value: indices, part: None, map: self.map(map), valid }
             })
             .collect()
     }
@@ -275,9 +308,10 @@ impl<'g> Evaluator<'g> {
         // The clamped window exists whether or not the one that was asked for does.
         let at = self.map(at);
         let mut keys: SmallVec<[Key; 3]> = SmallVec::new();
-        keys.push(Key { value: operands[0], map: at, valid: key.valid });
+        keys.push(Key { value: operands[0], part: key.part, map: at, valid: key.valid });
         let scalar = self.map(Vec::new());
-        keys.extend(operands[2..].iter().map(|&v| Key { value: v, map: scalar, valid: None }));
+        let fill = |&value: &Value| Key { value, part: key.part, map: scalar, valid: None };
+        keys.extend(operands[2..].iter().map(fill));
         self.ready_or(keys, |x, e| match (inside, e) {
             (Some(inside), &[value, fill]) => x.select(inside, value, fill),
             _ => e[0],
@@ -290,7 +324,7 @@ impl<'g> Evaluator<'g> {
         let graph = self.graph;
         if graph.ty(key.value).elements() == 0 {
             // Reached only under a condition that is never met: any value will do.
-            let zero = Scalar::zero(graph.ty(key.value).dtype);
+            let zero = Scalar::zero(graph.ty(key.value).dtype.part());
             return Ok(Step::Ready(self.exprs.constant(zero)));
         }
         if self.arguments.contains_key(&key.value) || !self.members.contains(&node) {
@@ -301,8 +335,25 @@ impl<'g> Evaluator<'g> {
         }
         let operands = graph.operands(node);
         let form = graph.op(node).lower();
-        let at = |k: usize, map: MapId, valid| Key { value: operands[k], map, valid };
+        // A part of an element that is moved is that part of an operand's element.
+        let part_of = |v: Value| graph.ty(v).dtype.is_complex().then_some(key.part).flatten();
+        let at = |k: usize, map: MapId, valid| {
+            let value = operands[k];
+            Key { value, part: part_of(value), map, valid }
+        };
         match form {
+            Form::Map(ScalarFn::Complex) => {
+                let part = key.part.ok_or_else(|| LowerError::complex(graph, node))?;
+                let keys = SmallVec::from_slice(&[at(part.offset(), key.map, key.valid)]);
+                self.ready_or(keys, |_, e| e[0])
+            }
+            Form::Map(ScalarFn::Part(part)) => {
+                let key = Key { part: Some(part), ..at(0, key.map, key.valid) };
+                self.ready_or(SmallVec::from_slice(&[key]), |_, e| e[0])
+            }
+            Form::Map(f) if !f.moves() && operands.iter().any(|&v| part_of(v).is_some()) => {
+                Err(LowerError::complex(graph, node))
+            }
             Form::Map(f) => {
                 let keys = (0..operands.len()).map(|k| at(k, key.map, key.valid)).collect();
                 self.ready_or(keys, |x, e| scalar::apply(x, f, e))
@@ -405,14 +456,18 @@ impl<'g> Evaluator<'g> {
     /// A constant of one distinct element, or a load.
     fn input(&mut self, key: Key) -> Result<ExprId, LowerError> {
         let ty = self.graph.ty(key.value);
+        if key.part.is_some() != ty.dtype.is_complex() {
+            return Err(LowerError::complex(self.graph, key.value.node));
+        }
         if let Some(value) = splat(self.graph, key.value) {
-            return Ok(self.exprs.constant(value));
+            return Ok(self.exprs.constant(key.part.map_or(value, |part| part.of(value))));
         }
         let Some(&argument) = self.arguments.get(&key.value) else {
             return Err(LowerError::input(self.graph, key.value.node));
         };
-        let index = linearize(&self.maps[key.map.0 as usize], &ty.shape);
-        Ok(self.exprs.add(Expr::Load { argument, index, valid: key.valid }, ty.dtype))
+        let element = linearize(&self.maps[key.map.0 as usize], &ty.shape);
+        let index = key.part.map_or(element.clone(), |part| of_part(&element, part));
+        Ok(self.exprs.add(Expr::Load { argument, index, valid: key.valid }, ty.dtype.part()))
     }
 
     /// `low <= index < high`; nothing when that always holds. In 32 bits where the index
@@ -543,13 +598,13 @@ impl<'g> Evaluator<'g> {
                 let mut map = map.clone();
                 map[axis] = index;
                 let map = self.map(map);
-                keys.push(Key { value: operand, map, valid });
+                keys.push(Key { value: operand, part: key.part, map, valid });
             }
             offset = end;
         }
         if keys.is_empty() {
             // Only where an outer condition is never met: any value will do.
-            let dtype = self.graph.ty(key.value).dtype;
+            let dtype = self.graph.ty(key.value).dtype.part();
             return Ok(Step::Ready(self.exprs.constant(Scalar::zero(dtype))));
         }
         self.ready_or(keys, |x, e| {
@@ -585,7 +640,7 @@ impl<'g> Evaluator<'g> {
             let identity = self.exprs.constant(scalar::identity(kind, dtype));
             return Ok(Step::Ready(scalar::convert(&mut self.exprs, identity, result)));
         }
-        let operand = Key { value: operand, map: rows.space, valid: None };
+        let operand = Key { value: operand, part: None, map: rows.space, valid: None };
         let Some(&value) = self.known.get(&operand) else {
             return Ok(Step::Needs(SmallVec::from_slice(&[operand])));
         };

@@ -109,9 +109,8 @@ impl<'g> Fold<'g> {
             if self.graph.ty(root).shape != *shape {
                 return Err(LowerError::root(self.graph, root.node));
             }
-            let value = evaluator.value(root, at)?;
             let argument = self.buffers.root(i);
-            stores.push(Store { argument, index: linearize(map, shape), value });
+            stores.extend(evaluator.stores(root, at, argument, linearize(map, shape))?);
         }
         Ok(stores)
     }

@@ -105,6 +105,10 @@ impl LowerError {
         LowerError::new(graph, node, "its form cannot be part of this kind of group")
     }
 
+    fn complex(graph: &Graph, node: NodeId) -> LowerError {
+        LowerError::new(graph, node, "computes on complex numbers: kernels only move them")
+    }
+
     fn input(graph: &Graph, node: NodeId) -> LowerError {
         LowerError::new(graph, node, "is read by the group but is not one of its inputs")
     }
@@ -233,14 +237,17 @@ impl<'g> Buffers<'g> {
         }
     }
 
+    /// What a kernel sees: a complex element is two floats.
     fn describe(&self, argument: u32) -> (DType, u64) {
-        match self.operand(argument) {
+        let (dtype, elements) = match self.operand(argument) {
             Operand::Value(value) => {
                 let ty = self.graph.ty(value);
                 (ty.dtype, ty.elements() as u64)
             }
             Operand::Temporary(t) => (self.temporaries[t].dtype, self.temporaries[t].elements),
-        }
+        };
+        let parts = (dtype.size() / dtype.part().size()) as u64;
+        (dtype.part(), elements * parts)
     }
 
     /// Bodies that run one after the other.
@@ -307,7 +314,7 @@ fn together(graph: &Graph, group: &Group, parts: &[Group]) -> Result<Lowered, Lo
 /// The ops of a kernel, for people: `exp_add_reduce_sum`, at most 60 characters.
 fn name(graph: &Graph, members: &[NodeId]) -> String {
     const LIMIT: usize = 60;
-    let silent = ["constant", "broadcast", "reshape"];
+    let silent = ["constant", "broadcast", "reshape", "real", "imag", "complex"];
     let mut ops: Vec<&str> = members.iter().map(|&n| graph.op(n).name()).collect();
     if ops.iter().any(|op| !silent.contains(op)) {
         ops.retain(|op| !silent.contains(op));

@@ -139,9 +139,8 @@ fn program(
         let argument = buffers.root(i);
         if shape == space {
             if inner > 0 {
-                let value = evaluator.value(root, space_map)?;
                 let index = linearize(&at_space, space);
-                wide.push(Store { argument, index, value });
+                wide.extend(evaluator.stores(root, space_map, argument, index)?);
             }
             continue;
         }
@@ -150,8 +149,8 @@ fn program(
             shape if *shape == ones => ones_map,
             _ => return Err(LowerError::root(graph, root.node)),
         };
-        let value = evaluator.value(root, map)?;
-        narrow.push(Store { argument, index: linearize(&at_row, &row_shape), value });
+        let index = linearize(&at_row, &row_shape);
+        narrow.extend(evaluator.stores(root, map, argument, index)?);
     }
     if wide.is_empty() && narrow.is_empty() {
         return Ok(None);

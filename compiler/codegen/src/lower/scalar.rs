@@ -19,6 +19,7 @@ use crate::math;
 pub(crate) fn apply(x: &mut Exprs, f: ScalarFn, operands: &[ExprId]) -> ExprId {
     let dtype = x.dtype(operands[0]);
     match f {
+        ScalarFn::Complex | ScalarFn::Part(_) => unreachable!("moved by parts"),
         ScalarFn::Select => x.select(operands[0], operands[1], operands[2]),
         ScalarFn::Convert(to) => convert(x, operands[0], to),
         ScalarFn::Bitcast(to) => x.bitcast(operands[0], to),

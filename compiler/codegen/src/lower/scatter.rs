@@ -22,7 +22,7 @@ use kiln_opt::group::Group;
 use super::evaluate::Evaluator;
 use super::{Buffers, LowerError, Lowered, name};
 use crate::kernel::index::{Extents, delinearize, linearize};
-use crate::kernel::{Axis, BinaryOp, Body, Index, Lanes, Loops, Scatter, Stage};
+use crate::kernel::{Axis, BinaryOp, Body, Index, Lanes, Loops, Scatter, Stage, Store};
 
 pub(crate) fn lower(
     graph: &Graph,
@@ -55,14 +55,17 @@ pub(crate) fn lower(
         at[axis] = at[axis].add(&map[of]);
     }
     let map = evaluator.map(map);
-    let scatter = Scatter {
-        argument: buffers.root(0),
-        index: linearize(&at, field),
-        value: evaluator.value(operands[2], map)?,
+    let index = linearize(&at, field);
+    let stores = evaluator.stores(operands[2], map, buffers.root(0), index)?;
+    let scatter = |Store { argument, index, value }| Scatter {
+        argument,
+        index,
+        value,
         valid: inside.filter(|_| form.mode == ScatterMode::Drop),
         combine: form.kind.combine().map(|op| primitive(op, graph.ty(operands[0]).dtype)),
     };
-    let stages = vec![Stage { scatters: vec![scatter], ..Stage::new(axes.steps) }];
+    let scatters = stores.into_iter().map(scatter).collect();
+    let stages = vec![Stage { scatters, ..Stage::new(axes.steps) }];
     let loops = Loops { points: axes.points, lanes: Lanes::Points, exprs: evaluator.exprs, stages };
     Ok(buffers.lowered(&name(graph, &group.members), vec![Body::Loops(loops)]))
 }

@@ -10,7 +10,7 @@ use kiln_opt::group::Group;
 use super::evaluate::Evaluator;
 use super::{Buffers, LowerError, Lowered, name, over_points};
 use crate::kernel::index::{Extents, linearize};
-use crate::kernel::{Body, Index, Lanes, Loops, Stage, Store};
+use crate::kernel::{Body, Index, Lanes, Loops, Stage};
 
 pub(crate) fn lower(
     graph: &Graph,
@@ -38,9 +38,9 @@ pub(crate) fn lower(
     let limits: Vec<usize> = field.iter().zip(update.iter()).map(|(n, m)| n - m).collect();
     let starts = evaluator.starts(&starts, &limits);
     let moved: Vec<Index> = map.iter().zip(&starts).map(|(i, s)| i.add(s)).collect();
-    let value = evaluator.value(operands[1], at)?;
-    let store = Store { argument: buffers.root(0), index: linearize(&moved, field), value };
-    let stages = vec![Stage { stores: vec![store], ..Stage::new(1) }];
+    let index = linearize(&moved, field);
+    let stores = evaluator.stores(operands[1], at, buffers.root(0), index)?.into_vec();
+    let stages = vec![Stage { stores, ..Stage::new(1) }];
     let loops = Loops { points, lanes: Lanes::Points, exprs: evaluator.exprs, stages };
     Ok(buffers.lowered(&name(graph, &group.members), vec![Body::Loops(loops)]))
 }

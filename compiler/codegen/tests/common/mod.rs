@@ -26,6 +26,10 @@ impl Random {
     }
 
     pub fn scalar(&mut self, dtype: DType, domain: Domain) -> Scalar {
+        if dtype.is_complex() {
+            let [re, im] = [(); 2].map(|()| self.scalar(dtype.part(), domain));
+            return Scalar::complex(re, im);
+        }
         let word = self.next();
         let unit = (word >> 11) as f64 / (1u64 << 53) as f64;
         match domain {
@@ -111,7 +115,9 @@ pub fn run_group(graph: &Graph, group: &Group, values: &mut Values) -> Lowered {
     let lowered = lower(graph, group).unwrap_or_else(|e| panic!("{e}"));
     for &root in &group.roots {
         let ty = graph.ty(root);
-        let zeros = Buffer::zeros(ty.dtype, ty.elements());
+        // A complex element is two of its parts.
+        let parts = ty.dtype.size() / ty.dtype.part().size();
+        let zeros = Buffer::zeros(ty.dtype.part(), parts * ty.elements());
         let start = match &group.kind {
             Kind::Update { node } => values[&graph.operands(*node)[0]].clone(),
             _ => zeros,

@@ -9,7 +9,9 @@ use smallvec::smallvec;
 
 use super::{Derived, Rule};
 use crate::Value;
-use crate::op::{Binary, BitcastConvert, Clamp, Compare, Convert, ReducePrecision, Select, Unary};
+use crate::op::{
+    Binary, BitcastConvert, Clamp, Compare, Complex, Convert, Part, ReducePrecision, Select, Unary,
+};
 
 /// Whether a rule goes forwards, from operands to the result, or back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,8 +53,11 @@ pub(crate) fn unary(
     flowing: &[Option<Value>],
 ) -> Derived {
     let (x, y) = (rule.operands[0], rule.results[0]);
+    let complex = rule.ty(x).dtype.is_complex();
     chain(rule, direction, flowing, |r, _, t| {
         Some(match op {
+            Unary::Abs if complex => magnitude(r, direction, x, t),
+            Unary::Sign if complex => unit(r, direction, x, y, t),
             Unary::Neg => r.neg(t),
             Unary::Abs => {
                 let up = r.compare_number(Compare::Ge, x, 0.0);
@@ -198,6 +203,90 @@ pub(crate) fn unary(
             | Unary::Trunc => return None,
             Unary::Not | Unary::PopulationCount | Unary::CountLeadingZeros | Unary::IsFinite => {
                 return None;
+            }
+        })
+    })
+}
+
+/// Of `|z|`, which is not holomorphic: the part of the tangent along `z`. 0 at 0.
+fn magnitude(r: &mut Rule<'_>, direction: Direction, z: Value, t: Value) -> Value {
+    let sign = r.unary(Unary::Sign, z);
+    let along = r.conjugate(sign);
+    match direction {
+        Direction::Forward => {
+            let product = r.mul(along, t);
+            r.part(Part::Real, product)
+        }
+        Direction::Back => {
+            let zeros = r.zeros(t);
+            let t = r.complex(t, zeros);
+            r.mul(along, t)
+        }
+    }
+}
+
+/// Of `s = z / |z|`, which turns with the part of the tangent across `z`:
+/// `i s Im(s̄ ż) / |z|` forwards, `i s̄ Im(s s̄ȳ) / |z|` back, where `s̄ȳ` is the cotangent.
+/// 0 at 0.
+fn unit(r: &mut Rule<'_>, direction: Direction, z: Value, s: Value, t: Value) -> Value {
+    let conjugate = r.conjugate(s);
+    let (turned, by) =
+        if direction == Direction::Forward { (s, conjugate) } else { (conjugate, s) };
+    let product = r.mul(by, t);
+    let across = r.part(Part::Imag, product);
+    let magnitude = r.unary(Unary::Abs, z);
+    let angle = r.div(across, magnitude);
+    let origin = r.compare_number(Compare::Eq, magnitude, 0.0);
+    let zeros = r.zeros(angle);
+    let angle = r.select(origin, zeros, angle);
+    let (re, im) = (r.part(Part::Real, turned), r.part(Part::Imag, turned));
+    let im = r.neg(im);
+    let (re, im) = (r.mul(im, angle), r.mul(re, angle));
+    r.complex(re, im)
+}
+
+pub(crate) fn complex(
+    _: Complex,
+    rule: &mut Rule<'_>,
+    direction: Direction,
+    flowing: &[Option<Value>],
+) -> Derived {
+    let (re, im) = (rule.operands[0], rule.operands[1]);
+    match direction {
+        Direction::Forward => {
+            let (re, im) = (rule.or_zeros(flowing[0], re), rule.or_zeros(flowing[1], im));
+            smallvec![Some(rule.complex(re, im))]
+        }
+        // Re(t (ẋ + iẏ)) = Re(t) ẋ - Im(t) ẏ
+        Direction::Back => chain(rule, direction, flowing, |r, i, t| {
+            Some(match i {
+                0 => r.part(Part::Real, t),
+                _ => {
+                    let im = r.part(Part::Imag, t);
+                    r.neg(im)
+                }
+            })
+        }),
+    }
+}
+
+pub(crate) fn part(
+    op: Part,
+    rule: &mut Rule<'_>,
+    direction: Direction,
+    flowing: &[Option<Value>],
+) -> Derived {
+    chain(rule, direction, flowing, |r, _, t| {
+        Some(match (direction, op) {
+            (Direction::Forward, op) => r.part(op, t),
+            (Direction::Back, Part::Real) => {
+                let zeros = r.zeros(t);
+                r.complex(t, zeros)
+            }
+            // t Im ż = Re(-i t ż)
+            (Direction::Back, Part::Imag) => {
+                let (zeros, t) = (r.zeros(t), r.neg(t));
+                r.complex(zeros, t)
             }
         })
     })
@@ -354,6 +443,6 @@ pub(crate) fn convert(
 ) -> Derived {
     let (x, y) = (rule.operands[0], rule.results[0]);
     let like = if direction == Direction::Forward { y } else { x };
-    let smooth = op.to.is_float();
+    let smooth = op.to.is_inexact();
     chain(rule, direction, flowing, |r, _, t| smooth.then(|| r.convert_like(t, like)))
 }

@@ -5,7 +5,14 @@
 //! given a [`Rule`]: the node as it stands in a graph, and a pen to add others with.
 //!
 //! *Tangents* and *cotangents* are optional: `None` is a zero that nobody has to compute.
-//! A value whose type is not a float has no tangent and no cotangent, ever. A rule returns
+//! A value whose type is neither a float nor complex has no tangent and no cotangent, ever.
+//!
+//! Cotangents of complex values are JAX's: a rule for `ȳ` gives the `x̄` for which
+//! `Re(ȳ ẏ) = Re(x̄ ẋ)`, without conjugates. So holomorphic functions multiply by their
+//! derivative in both directions, and the gradient of a real loss by `x + iy` is its
+//! derivative by `x` less `i` times that by `y`: its conjugate points uphill.
+//!
+//! What A rule returns
 //! one tangent for each result, one cotangent for each operand, in their types.
 //!
 //! *Batched* values have one axis more, the first, of the batch's size.
@@ -39,7 +46,8 @@ pub use batch::{Batch, Results};
 use smallvec::SmallVec;
 
 use crate::op::{
-    Binary, Broadcast, Compare, Constant, Convert, Op, Reduce, ReduceKind, Select, Unary,
+    Binary, Broadcast, Compare, Complex, Constant, Convert, Op, Part, Reduce, ReduceKind, Select,
+    Unary,
 };
 use crate::{Graph, Literal, NodeId, Scalar, Source, Type, Value};
 
@@ -102,7 +110,7 @@ impl<'a> Rule<'a> {
 
     /// Whether derivatives can flow through a value of this type.
     pub fn differentiable(&self, value: Value) -> bool {
-        self.graph.ty(value).dtype.is_float()
+        self.graph.ty(value).dtype.is_inexact()
     }
 
     /// The results of `node`, one for each of `values` that is a float; `None` for others.
@@ -231,9 +239,31 @@ impl<'a> Rule<'a> {
         self.select(chooser, yes, zeros)
     }
 
-    /// The value in the element type of `like`.
+    /// One part of a complex value.
+    pub fn part(&mut self, part: Part, a: Value) -> Value {
+        self.add(part, &[a])
+    }
+
+    /// The complex value with these parts.
+    pub fn complex(&mut self, re: Value, im: Value) -> Value {
+        self.add(Complex, &[re, im])
+    }
+
+    /// The conjugate of a complex value.
+    pub fn conjugate(&mut self, a: Value) -> Value {
+        let (re, im) = (self.part(Part::Real, a), self.part(Part::Imag, a));
+        let im = self.neg(im);
+        self.complex(re, im)
+    }
+
+    /// The value in the element type of `like`; of a complex one the real part, if `like`
+    /// has no other.
     pub fn convert_like(&mut self, a: Value, like: Value) -> Value {
         let to = self.graph.ty(like).dtype;
+        if self.graph.ty(a).dtype.is_complex() && !to.is_complex() {
+            let re = self.part(Part::Real, a);
+            return self.convert_like(re, like);
+        }
         if self.graph.ty(a).dtype == to { a } else { self.add(Convert { to }, &[a]) }
     }
 

@@ -46,14 +46,34 @@ pub(super) fn float(op: &'static str, ty: &Type) -> Result<(), InferError> {
     dtype(op, ty, DType::is_float, "a float")
 }
 
-/// Integers and floats.
+/// `f16` to `f64`, `c64` and `c128`.
+pub(super) fn float_or_complex(op: &'static str, ty: &Type) -> Result<(), InferError> {
+    dtype(op, ty, DType::is_inexact, "a float or a complex number")
+}
+
+/// `c64` and `c128`.
+pub(super) fn complex(op: &'static str, ty: &Type) -> Result<(), InferError> {
+    dtype(op, ty, DType::is_complex, "a complex number")
+}
+
+/// Integers, floats and complex numbers.
 pub(super) fn number(op: &'static str, ty: &Type) -> Result<(), InferError> {
-    dtype(op, ty, |d| d != DType::Bool, "an integer or a float")
+    dtype(op, ty, |d| d != DType::Bool, "a number")
+}
+
+/// Integers and floats.
+pub(super) fn real_number(op: &'static str, ty: &Type) -> Result<(), InferError> {
+    dtype(op, ty, |d| d != DType::Bool && !d.is_complex(), "an integer or a float")
+}
+
+/// What one element may be less than another of: all but complex numbers.
+pub(super) fn ordered(op: &'static str, ty: &Type) -> Result<(), InferError> {
+    dtype(op, ty, |d| !d.is_complex(), "elements that have an order")
 }
 
 /// Integers and `bool`.
 pub(super) fn bits(op: &'static str, ty: &Type) -> Result<(), InferError> {
-    dtype(op, ty, |d| !d.is_float(), "an integer or bool")
+    dtype(op, ty, |d| d.is_integer() || d == DType::Bool, "an integer or bool")
 }
 
 /// Integers.

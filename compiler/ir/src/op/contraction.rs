@@ -3,6 +3,7 @@
 use smallvec::smallvec;
 
 use super::accumulate::Sum;
+use super::elementwise::complex::Number;
 use super::index::{Index, indices, ravel, unravel};
 use super::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, attr, check};
 use crate::derive::{Batch, Derived, NoRule, Results, Rule, batch, contraction};
@@ -58,6 +59,7 @@ fn holds(from: DType, to: DType) -> bool {
     from == to
         || match (from, to) {
             (from, to) if from.is_float() && to.is_float() => wider,
+            (from, to) if from.is_complex() && to.is_complex() => wider,
             (from, to) if from.is_signed_integer() => to.is_signed_integer() && wider,
             (from, to) if from.is_unsigned() => to.is_integer() && wider,
             _ => false,
@@ -123,6 +125,16 @@ fn sum_of_products(dtype: DType, pairs: impl Iterator<Item = (Scalar, Scalar)>) 
         let mut sum = Sum::default();
         pairs.for_each(|(a, b)| sum.add_product(a.as_f64(), b.as_f64()));
         Scalar::from_f64(dtype, sum.value())
+    } else if dtype.is_complex() {
+        let (mut re, mut im) = (Sum::default(), Sum::default());
+        pairs.for_each(|(a, b)| {
+            let (a, b) = (Number::of(a), Number::of(b));
+            re.add_product(a.re, b.re);
+            re.add_product(-a.im, b.im);
+            im.add_product(a.re, b.im);
+            im.add_product(a.im, b.re);
+        });
+        Scalar::from_parts(dtype, re.value(), im.value())
     } else {
         let products = pairs.map(|(a, b)| {
             let (a, b) = (a.as_i128().expect("integer"), b.as_i128().expect("integer"));
@@ -227,7 +239,7 @@ impl OpDef for DotGeneral {
     fn samples() -> Vec<Sample> {
         let mut samples = Vec::new();
         let mut add = |dtype: DType, sum: DType, dims: DotDims, lhs: &[usize], rhs: &[usize]| {
-            let domain = if dtype.is_float() { Domain::Small } else { Domain::Any };
+            let domain = if dtype.is_inexact() { Domain::Small } else { Domain::Any };
             let op = DotGeneral { dims, dtype: sum }.into();
             let operands = vec![Type::new(dtype, lhs), Type::new(dtype, rhs)];
             samples.push(Sample { op, operands, domain });

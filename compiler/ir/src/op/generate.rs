@@ -24,6 +24,27 @@ pub struct Iota {
     pub axis: usize,
 }
 
+/// Elements at the ends of a type, and some between.
+fn edges(dtype: DType) -> Vec<Scalar> {
+    if dtype.is_complex() {
+        let parts = edges(dtype.part());
+        let pairs = parts.iter().flat_map(|&re| [0, 3, 15].map(|k| (re, parts[k])));
+        pairs.map(|(re, im)| Scalar::complex(re, im)).collect()
+    } else if dtype.is_float() {
+        let (inf, nan) = (f64::INFINITY, f64::NAN);
+        let tiny = [1e-45, 1e-310, 5e-8, 1e-40];
+        let plain = [0.0, -0.0, 1.0, -1.0, 0.1, 1.0 / 3.0, 65504.0, 3.4e38, 1e308];
+        let all = plain.into_iter().chain(tiny).chain([inf, -inf, nan, -nan]);
+        all.map(|x| Scalar::from_f64(dtype, x)).collect()
+    } else {
+        // Wrapped to the type, these include its least and its greatest value.
+        let powers = [7, 8, 15, 16, 31, 32, 63, 64].map(|bits| 1i128 << bits);
+        let around = powers.into_iter().flat_map(|p| [p - 1, p]);
+        let all = [0, 1, -1, 2, 100].into_iter().chain(around);
+        all.map(|x| Scalar::from_i128(dtype, x)).collect()
+    }
+}
+
 impl OpDef for Constant {
     fn name(&self) -> &'static str {
         "constant"
@@ -86,24 +107,6 @@ impl OpDef for Constant {
     }
 
     fn samples() -> Vec<Sample> {
-        let edges = |dtype: DType| -> Vec<Scalar> {
-            if dtype.is_float() {
-                let (inf, nan) = (f64::INFINITY, f64::NAN);
-                let tiny = [1e-45, 1e-310, 5e-8, 1e-40];
-                let plain = [0.0, -0.0, 1.0, -1.0, 0.1, 1.0 / 3.0, 65504.0, 3.4e38, 1e308];
-                let all = plain.into_iter().chain(tiny).chain([inf, -inf, nan, -nan]);
-                all.map(|x| Scalar::from_f64(dtype, x)).collect()
-            } else {
-                // Wrapped to the type, these include its least and its greatest value.
-                let powers = [7, 8, 15, 16, 31, 32, 63, 64].map(|bits| 1i128 << bits);
-                let around = powers.into_iter().flat_map(|p| [p - 1, p]);
-                [0, 1, -1, 2, 100]
-                    .into_iter()
-                    .chain(around)
-                    .map(|x| Scalar::from_i128(dtype, x))
-                    .collect()
-            }
-        };
         let mut samples = Vec::new();
         let mut add = |value: Literal| {
             let op = Constant { value }.into();

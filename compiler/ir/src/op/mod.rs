@@ -36,7 +36,8 @@ pub use contraction::{DotDims, DotGeneral};
 pub use control::{OptimizationBarrier, Parameter};
 pub use dynamic::{DynamicSlice, DynamicUpdateSlice};
 pub use elementwise::{
-    Binary, BitcastConvert, Clamp, Compare, Convert, ErrorBound, ReducePrecision, Select, Unary,
+    Binary, BitcastConvert, Clamp, Compare, Complex, Convert, ErrorBound, Part, ReducePrecision,
+    Select, Unary,
 };
 pub use fold::{Cumulative, CumulativeKind, ReduceBy, ReduceWindow, Window, WindowCombine};
 pub use generate::{Constant, Iota};
@@ -294,6 +295,10 @@ ops! {
     BitcastConvert,
     /// Rounds floats to fewer digits or a smaller range.
     ReducePrecision,
+    /// Two floats to a complex number, elementwise.
+    Complex,
+    /// One part of a complex number, elementwise.
+    Part,
     /// Repeats along new axes and axes of extent 1.
     Broadcast,
     /// The same elements under another shape.

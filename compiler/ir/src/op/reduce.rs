@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 use smallvec::smallvec;
 
 use super::accumulate::{Product, Sum};
-use super::elementwise::order::{compare, greater, is_nan, lesser};
+use super::elementwise::complex::Number;
+use super::elementwise::order::{compare, greater, lesser};
 use super::index::{Index, ravel, unravel};
 use super::sample::TAILS;
 use super::{Attrs, Domain, InferError, Op, OpDef, Sample, Share, Types, attr, check, sample};
@@ -105,7 +106,7 @@ impl ReduceKind {
     pub(super) fn check(self, op: &'static str, x: &Type) -> Result<(), InferError> {
         match self {
             ReduceKind::Sum | ReduceKind::Prod => check::number(op, x),
-            ReduceKind::Min | ReduceKind::Max => Ok(()),
+            ReduceKind::Min | ReduceKind::Max => check::ordered(op, x),
             ReduceKind::And | ReduceKind::Or | ReduceKind::Xor => check::bits(op, x),
         }
     }
@@ -124,6 +125,18 @@ impl ReduceKind {
                 let mut product = Product::one();
                 elements.for_each(|x| product.multiply(x.as_f64()));
                 Scalar::from_f64(dtype, product.value())
+            }
+            ReduceKind::Sum if dtype.is_complex() => {
+                let (mut re, mut im) = (Sum::default(), Sum::default());
+                elements.for_each(|x| {
+                    re.add(x.real().as_f64());
+                    im.add(x.imag().as_f64());
+                });
+                Scalar::from_parts(dtype, re.value(), im.value())
+            }
+            ReduceKind::Prod if dtype.is_complex() => {
+                let numbers = elements.map(Number::of);
+                numbers.fold(Number::ONE, Number::times).round(dtype)
             }
             _ => {
                 let integers = elements.map(|x| x.as_i128().expect("not a float"));
@@ -151,7 +164,7 @@ impl ArgKind {
         };
         let better = |best: (usize, Scalar), next: (usize, Scalar)| {
             let wins =
-                !is_nan(best.1) && (is_nan(next.1) || compare(next.1, best.1) == Some(wanted));
+                !best.1.is_nan() && (next.1.is_nan() || compare(next.1, best.1) == Some(wanted));
             if wins { next } else { best }
         };
         elements.enumerate().reduce(better).expect("infer wants an element").0
@@ -262,6 +275,7 @@ impl OpDef for Reduce {
         let mut add = |kind: ReduceKind, ty: Type, axes: &[usize]| {
             // Sums and products in floats of any size say little: they are inf or NaN.
             let domain = match kind {
+                _ if ty.dtype.is_complex() => Domain::Range(0.5, 1.0),
                 ReduceKind::Sum if ty.dtype.is_float() => Domain::Small,
                 ReduceKind::Prod if ty.dtype.is_float() => Domain::Range(0.5, 1.75),
                 _ => Domain::Any,
@@ -344,6 +358,7 @@ impl OpDef for ArgReduce {
     fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
         let op = self.name();
         let [x] = check::operands(op, operands)?;
+        check::ordered(op, x)?;
         check::axis(op, self.axis, x)?;
         let result = Type { dtype: self.dtype, shape: x.shape.without(&[self.axis]) };
         check::dtype(op, &result, DType::is_integer, "an integer result")?;
@@ -392,7 +407,8 @@ impl OpDef for ArgReduce {
         let mut samples = Vec::new();
         let indices = [DType::I32, DType::I64, DType::U32, DType::I16, DType::U64];
         for kind in ArgKind::ALL {
-            for (i, ty) in sample::typed_tails().enumerate() {
+            let ordered = sample::typed_tails().filter(|ty| !ty.dtype.is_complex());
+            for (i, ty) in ordered.enumerate() {
                 let op = ArgReduce { kind, axis: 0, dtype: indices[i % indices.len()] };
                 // Any finds NaN; small values have ties.
                 for domain in [Domain::Any, Domain::Small] {

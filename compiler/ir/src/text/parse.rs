@@ -5,6 +5,7 @@
 //! operands or attributes, and annotated types other than the inferred ones. Each node's
 //! source is its `loc(..)`, or else its own place in the text.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -331,6 +332,7 @@ impl<'t> Parser<'t> {
         if !self.eat("[") {
             return Ok(Raw::One(match self.peek().kind {
                 Kind::Word | Kind::Number | Kind::Graph => self.advance(),
+                _ if self.peek().text == "(" => self.pair()?,
                 _ => return Err(self.wants("an attribute's value")),
             }));
         }
@@ -339,6 +341,7 @@ impl<'t> Parser<'t> {
             loop {
                 items.push(match self.peek().kind {
                     Kind::Word | Kind::Number => self.advance(),
+                    _ if self.peek().text == "(" => self.pair()?,
                     _ => return Err(self.wants("an element of a list")),
                 });
                 if !self.eat(",") {
@@ -348,6 +351,24 @@ impl<'t> Parser<'t> {
             self.punctuation("]")?;
         }
         Ok(Raw::List(items))
+    }
+
+    /// The parts of a complex number as one token: `(1.0, -0.5)`.
+    fn pair(&mut self) -> Parsed<Token<'t>> {
+        let at = self.peek().at;
+        self.punctuation("(")?;
+        let re = self.part()?;
+        self.punctuation(",")?;
+        let im = self.part()?;
+        self.punctuation(")")?;
+        Ok(Token { kind: Kind::Number, text: format!("({re}, {im})").into(), at })
+    }
+
+    fn part(&mut self) -> Parsed<Cow<'t, str>> {
+        match self.peek().kind {
+            Kind::Word | Kind::Number => Ok(self.advance().text),
+            _ => Err(self.wants("a part of a complex number")),
+        }
     }
 
     /// The attribute called `name`: `value` is an array of the result's type, all others

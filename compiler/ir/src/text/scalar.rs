@@ -9,6 +9,11 @@ impl Scalar {
     /// `0x…` the bits of any float. Refuses what the type does not hold: an integer out
     /// of range, a finite decimal that rounds to infinity.
     pub fn parse(dtype: DType, text: &str) -> Option<Scalar> {
+        if dtype.is_complex() {
+            let (re, im) = text.strip_prefix('(')?.strip_suffix(')')?.split_once(", ")?;
+            let part = |text| Scalar::parse(dtype.part(), text);
+            return Some(Scalar::complex(part(re)?, part(im)?));
+        }
         if dtype == DType::Bool {
             return match text {
                 "true" => Some(Scalar::bool(true)),

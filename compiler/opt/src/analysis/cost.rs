@@ -124,5 +124,6 @@ fn scalar(f: ScalarFn, dtype: DType) -> u32 {
         ScalarFn::Threefry2x32 { .. } => 100,
         ScalarFn::Bitcast(_) => 0,
         ScalarFn::ReducePrecision(_) => 12,
+        ScalarFn::Complex | ScalarFn::Part(_) => 0,
     }
 }

@@ -6,3 +6,4 @@ pub mod donate;
 pub mod fuse;
 pub mod inline;
 pub mod simplify;
+pub mod split_complex;

@@ -24,6 +24,7 @@ fn every_rule_fires_and_is_exact() {
     elementwise::binary_of_values(&mut fired);
     elementwise::choices(&mut fired);
     elementwise::conversions(&mut fired);
+    elementwise::parts(&mut fired);
     movement::movements(&mut fired);
     movement::joins(&mut fired);
     loops::reductions(&mut fired);

@@ -15,10 +15,9 @@ pub(crate) fn only_simplify() -> Options {
 }
 
 pub(crate) fn same(a: &Literal, b: &Literal) -> bool {
-    a.ty() == b.ty()
-        && a.iter().zip(b.iter()).all(|(x, y)| {
-            x == y || (x.dtype().is_float() && x.as_f64().is_nan() && y.as_f64().is_nan())
-        })
+    let part = |x: Scalar, y: Scalar| x == y || x.is_nan() && y.is_nan();
+    let each = |(x, y): (Scalar, Scalar)| part(x.real(), y.real()) && part(x.imag(), y.imag());
+    a.ty() == b.ty() && a.iter().zip(b.iter()).all(each)
 }
 
 impl Fired {

@@ -309,9 +309,7 @@ impl<'a, 'c> Driver<'a, 'c> {
                 set(&mut place, self.roles.column, b.mul(vector, b.i64(t.lanes as i64)));
                 let mut values = values.clone();
                 self.emitter.evaluate(&self.needs.result, &place, &mut values);
-                for store in &self.c.stores {
-                    self.emitter.store(store, &place, &values);
-                }
+                self.emitter.stores(&self.c.stores, &[(place, values)]);
             });
         });
     }

@@ -213,7 +213,7 @@ fn factors_that_lie_in_every_way() {
 
 #[test]
 fn every_type() {
-    for (i, dtype) in DType::ALL.into_iter().enumerate() {
+    for (i, dtype) in DType::REAL.into_iter().enumerate() {
         for (j, shape) in [(7, 35, 9), (2, 5, 66), (13, 1, 4)].into_iter().enumerate() {
             let lies = [PLAIN, (Lies::Turned, Lies::Turned)][j % 2];
             check(&product(dtype, &[], shape, lies), (200 + 10 * i + j) as u64);

@@ -340,10 +340,6 @@ impl<'c> Pass<'_, '_, 'c> {
                 emitter.keep(array, emitter.exprs.dtype(value), values.get(value), place);
             }
         }
-        for store in &stage.stores {
-            for (place, values) in &evaluated {
-                emitter.store(store, place, values);
-            }
-        }
+        emitter.stores(&stage.stores, &evaluated);
     }
 }

@@ -46,13 +46,14 @@ impl Tile {
         loops.exprs.iter().find_map(|(_, expr, dtype)| {
             let Expr::Load { index, .. } = expr else { return None };
             let step = loops.exprs.coefficient(index, Axis::Point(last as u32))?;
-            let axis = (0..last).find(|&q| {
-                let along = index.coefficient(Axis::Point(q as u32));
-                along.is_some_and(|c| c.abs() == 1) && loops.points[q] > 1
+            // Neighbours, or parts of neighbouring complex numbers.
+            let (axis, apart) = (0..last).find_map(|q| {
+                let along = index.coefficient(Axis::Point(q as u32))?.unsigned_abs();
+                (matches!(along, 1 | 2) && loops.points[q] > 1).then_some((q, along))
             })?;
-            let line = (64 / dtype.size()) as u64;
+            let line = 64 / (dtype.size() as u64 * apart);
             let (extent, size) = (loops.points[axis], line.min(loops.points[axis]));
-            (step.unsigned_abs() > 1).then_some(Tile { axis, extent, size })
+            (step.unsigned_abs() > apart).then_some(Tile { axis, extent, size })
         })
     }
 }
@@ -269,11 +270,7 @@ fn run_stage<'c>(
             let number = accumulators.steps_at(place);
             accumulators.step(states, u as u32, number, place, values);
         }
-        for store in &stage.stores {
-            for (place, values) in &evaluated {
-                body.emitter.store(store, place, values);
-            }
-        }
+        body.emitter.stores(&stage.stores, &evaluated);
         evaluated.iter().flat_map(|(_, values)| carried(values, |c| c.next)).collect::<Vec<_>>()
     };
     let zero = b.i64(0);

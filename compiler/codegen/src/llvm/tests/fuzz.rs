@@ -58,13 +58,13 @@ impl Fuzz {
         match self.random.below(8) {
             0 => self.b.exprs.index(index),
             1 => {
-                let dtype = self.random.pick(&DType::ALL);
+                let dtype = self.random.pick(&DType::REAL);
                 let bits = self.random.element(dtype);
                 self.b.exprs.constant(Scalar::from_bits(dtype, bits))
             }
             2 => {
                 // Valid at some places only, and out of range at others.
-                let dtype = self.random.pick(&DType::ALL);
+                let dtype = self.random.pick(&DType::REAL);
                 let a = self.b.read(dtype, high / 2 + 1);
                 let at = self.b.exprs.index(index.clone());
                 let end = self.b.exprs.integer(DType::I64, high as i64 / 2 + 1);
@@ -72,7 +72,7 @@ impl Fuzz {
                 self.b.load_if(a, index, valid)
             }
             _ => {
-                let dtype = self.random.pick(&DType::ALL);
+                let dtype = self.random.pick(&DType::REAL);
                 let a = self.b.read(dtype, high + 1);
                 self.b.load(a, index)
             }
@@ -103,7 +103,7 @@ impl Fuzz {
     fn operation(&mut self) -> ExprId {
         use BinaryOp::*;
         use UnaryOp::*;
-        let numbers: Vec<DType> = DType::ALL.into_iter().filter(|d| !d.is_half()).collect();
+        let numbers: Vec<DType> = DType::REAL.into_iter().filter(|d| !d.is_half()).collect();
         let dtype = self.random.pick(&numbers);
         let (a, b, c) = (self.of(dtype), self.of(dtype), self.of(dtype));
         let flag = self.of(DType::Bool);

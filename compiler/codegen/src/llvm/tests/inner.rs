@@ -54,7 +54,7 @@ fn reductions(dtype: DType, rows: u64, n: u64, tree: Tree, combines: &[Combine])
 
 #[test]
 fn every_reduction_of_every_type() {
-    for dtype in DType::ALL.into_iter().filter(|d| !d.is_half()) {
+    for dtype in DType::REAL.into_iter().filter(|d| !d.is_half()) {
         for n in [1, 7, 64, 131, 600] {
             let tree = Tree::of(n, Lanes::Inner);
             for combine in combines(dtype) {

@@ -35,7 +35,7 @@ fn columns(dtype: DType, n: u64, m: u64, tree: Tree, combines: &[Combine]) -> Ke
 #[test]
 fn every_reduction_of_every_type() {
     let tree = Tree::of(9, Lanes::Points);
-    for dtype in DType::ALL.into_iter().filter(|d| !d.is_half()) {
+    for dtype in DType::REAL.into_iter().filter(|d| !d.is_half()) {
         for m in [1, 3, 16, 70, 300] {
             check(&columns(dtype, 9, m, tree, &combines(dtype)), m);
         }

@@ -54,7 +54,7 @@ pub fn jvp(graph: &Graph, active: &[bool]) -> Result<Graph, NoRule> {
         }
     }
     for output in outputs {
-        if joint.ty(output).dtype.is_float() {
+        if joint.ty(output).dtype.is_inexact() {
             let tangent =
                 tangents.get(&output).copied().unwrap_or_else(|| zeros(&mut joint, output));
             joint.add_output(tangent, "");

@@ -29,7 +29,7 @@ pub use vmap::vmap;
 /// The values that depend on one of `sources` by a path of floats: those that can have a
 /// derivative by it.
 fn dependent(graph: &Graph, order: &[NodeId], sources: &[Value]) -> HashSet<Value> {
-    let is_float = |v: Value| graph.ty(v).dtype.is_float();
+    let is_float = |v: Value| graph.ty(v).dtype.is_inexact();
     let mut found: HashSet<Value> = sources.iter().copied().filter(|&v| is_float(v)).collect();
     for &node in order {
         if graph.operands(node).iter().any(|v| found.contains(v)) {

@@ -1,5 +1,6 @@
 //! Functions of two elements of one type.
 
+use super::complex::Number;
 use super::order::{greater, lesser};
 use crate::derive::{
     Batch, Derived, NoRule, Results, Rule, batch,
@@ -99,12 +100,28 @@ impl Binary {
     /// The definition, for one element of each operand.
     pub(in crate::op) fn apply(self, a: Scalar, b: Scalar) -> Scalar {
         let dtype = a.dtype();
+        if dtype.is_complex() {
+            return self.complex(dtype, Number::of(a), Number::of(b));
+        }
         match (self, a.as_i128(), b.as_i128()) {
             (Binary::Min, ..) => lesser(a, b),
             (Binary::Max, ..) => greater(a, b),
             (Binary::NextAfter, ..) => next_after(a, b),
             (_, Some(i), Some(j)) => Scalar::from_i128(dtype, self.integer(dtype, i, j)),
             _ => Scalar::from_f64(dtype, self.float(a.as_f64(), b.as_f64())),
+        }
+    }
+
+    /// Of complex numbers.
+    fn complex(self, dtype: DType, a: Number, b: Number) -> Scalar {
+        match self {
+            Binary::Add => a.plus(b).round(dtype),
+            Binary::Sub => a.plus(b.neg()).round(dtype),
+            // Each operation rounds, so that this is the definition to the bit.
+            Binary::Mul => a.times_rounded(b, dtype).round(dtype),
+            Binary::Div => a.over(b).round(dtype),
+            Binary::Pow => a.pow(b).round(dtype),
+            _ => unreachable!("infer gives {} no complex numbers", self.name()),
         }
     }
 
@@ -225,8 +242,10 @@ impl OpDef for Binary {
         let [a, b] = check::operands(op, operands)?;
         check::same(op, a, b)?;
         match self {
-            Binary::Add | Binary::Mul | Binary::Min | Binary::Max => {}
-            Binary::Sub | Binary::Div | Binary::Rem | Binary::Pow => check::number(op, a)?,
+            Binary::Add | Binary::Mul => {}
+            Binary::Min | Binary::Max => check::ordered(op, a)?,
+            Binary::Sub | Binary::Div => check::number(op, a)?,
+            Binary::Rem | Binary::Pow => check::real_number(op, a)?,
             Binary::And | Binary::Or | Binary::Xor => check::bits(op, a)?,
             Binary::ShiftLeft | Binary::ShiftRightLogical | Binary::ShiftRightArithmetic => {
                 check::integer(op, a)?;
@@ -268,7 +287,7 @@ impl OpDef for Binary {
         let mut samples = sample::elementwise(&Binary::ALL.map(Op::Binary), 2);
         for op in Binary::ALL {
             // Operands of like size: quotients and shift amounts that matter, ties.
-            for dtype in [DType::I8, DType::U32, DType::F32, DType::F64] {
+            for dtype in [DType::I8, DType::U32, DType::F32, DType::F64, DType::C64, DType::C128] {
                 let ty = Type::new(dtype, [129]);
                 let domain = match op {
                     Binary::Pow if dtype.is_float() => Domain::Range(0.1, 4.0),

@@ -41,6 +41,10 @@ impl OpDef for BitcastConvert {
         let op = self.name();
         let [x] = check::operands(op, operands)?;
         let bool = x.dtype == DType::Bool || self.to == DType::Bool;
+        for dtype in [x.dtype, self.to] {
+            let real = x.with_dtype(dtype);
+            check::dtype(op, &real, |d| !d.is_complex(), "bits of real numbers")?;
+        }
         if bool || x.dtype.size() != self.to.size() {
             let message =
                 format!("wants types of one width other than bool, got {x} to {}", self.to);

@@ -12,7 +12,8 @@ use crate::op::sample::TAILS;
 use crate::op::{Attrs, Domain, InferError, OpDef, Sample, Share, Types, attr, check, sample};
 use crate::{DType, Form, Literal, Scalar, Type, Value};
 
-/// Converts elements to another type by the rules of `docs/numerics.md`.
+/// Converts elements to another type by the rules of `docs/numerics.md`. Complex numbers
+/// become complex numbers only.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Convert {
     /// The element type of the result.
@@ -35,12 +36,22 @@ impl OpDef for Convert {
     fn infer(&self, operands: &[&Type]) -> Result<Types, InferError> {
         let op = self.name();
         let [x] = check::operands(op, operands)?;
+        if x.dtype.is_complex() && !self.to.is_complex() {
+            let message = format!(
+                "{x} has an imaginary part, which {} cannot hold: take `real` or `abs` first",
+                self.to
+            );
+            return Err(InferError::new(op, message));
+        }
         check::result(op, self.to, x.shape.clone())
     }
 
     fn eval(&self, operands: &[&Literal], results: &[Type]) -> Vec<Literal> {
         vec![Literal::from_fn(results[0].clone(), |i| {
             let x = operands[0].get(i);
+            if x.dtype().is_complex() {
+                return Scalar::from_parts(self.to, x.real().as_f64(), x.imag().as_f64());
+            }
             match x.as_i128() {
                 Some(integer) => Scalar::from_i128(self.to, integer),
                 None => Scalar::from_f64(self.to, x.as_f64()),
@@ -72,6 +83,9 @@ impl OpDef for Convert {
         let mut samples = Vec::new();
         for to in DType::ALL {
             for from in DType::ALL {
+                if from.is_complex() && !to.is_complex() {
+                    continue;
+                }
                 let extent = TAILS[samples.len() % TAILS.len()];
                 samples.push(sample::one(Convert { to }, Type::new(from, [extent])));
                 // Around the least and greatest values of the narrow integers.

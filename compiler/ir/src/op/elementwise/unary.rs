@@ -1,5 +1,6 @@
 //! Functions of one element.
 
+use super::complex::Number;
 use super::erf::{erf, erf_inv, erfc, narrow};
 use super::gamma::{digamma, lgamma};
 use super::precise;
@@ -19,9 +20,10 @@ use crate::{DType, Form, Literal, Scalar, Type, Value};
 pub enum Unary {
     /// `-x`; integers wrap.
     Neg,
-    /// Magnitude; the least signed integer stays itself.
+    /// Magnitude; the least signed integer stays itself, that of a complex number is a
+    /// float.
     Abs,
-    /// −1, 0 or 1; floats keep −0 and NaN.
+    /// −1, 0 or 1; floats keep −0 and NaN; a complex number over its magnitude.
     Sign,
     /// Bitwise complement; logical for `bool`.
     Not,
@@ -194,11 +196,36 @@ impl Unary {
 impl Unary {
     /// The definition, for one element.
     fn apply(self, x: Scalar) -> Scalar {
+        if x.dtype().is_complex() {
+            return self.complex(x);
+        }
         match x.as_i128() {
             Some(i) => Scalar::from_i128(x.dtype(), self.integer(x.dtype(), i)),
             None if self == Unary::IsFinite => Scalar::bool(x.as_f64().is_finite()),
             None => Scalar::from_f64(x.dtype(), self.float(x.as_f64())),
         }
+    }
+
+    /// Of a complex number, in `f64`, rounded once at the end.
+    fn complex(self, x: Scalar) -> Scalar {
+        let (dtype, z) = (x.dtype(), Number::of(x));
+        let result = match self {
+            Unary::Abs => return Scalar::from_f64(dtype.part(), z.abs()),
+            Unary::IsFinite => return Scalar::bool(z.is_finite()),
+            Unary::Neg => z.neg(),
+            Unary::Sign => z.sign(),
+            Unary::Exp => z.exp(),
+            Unary::Log => z.log(),
+            Unary::Sqrt => z.sqrt(),
+            Unary::Rsqrt => Number::ONE.over(z.sqrt()),
+            Unary::Tanh => z.tanh(),
+            Unary::Sin => z.sin(),
+            Unary::Cos => z.cos(),
+            _ => {
+                unreachable!("infer gives {} no complex numbers", self.name())
+            }
+        };
+        result.round(dtype)
     }
 
     /// Of an integer or `bool`, exactly; the caller wraps.
@@ -342,21 +369,21 @@ impl OpDef for Unary {
         match self {
             Unary::Neg | Unary::Abs | Unary::Sign => check::number(op, x)?,
             Unary::Not => check::bits(op, x)?,
+            Unary::Exp | Unary::Sqrt | Unary::Rsqrt | Unary::IsFinite => {
+                check::float_or_complex(op, x)?;
+            }
             Unary::PopulationCount | Unary::CountLeadingZeros => check::integer(op, x)?,
             Unary::Floor
             | Unary::Ceil
             | Unary::Round
             | Unary::RoundAway
             | Unary::Trunc
-            | Unary::Exp
             | Unary::Exp2
             | Unary::Expm1
             | Unary::Log
             | Unary::Log1p
             | Unary::Log2
             | Unary::Log10
-            | Unary::Sqrt
-            | Unary::Rsqrt
             | Unary::Cbrt
             | Unary::Logistic
             | Unary::Tanh
@@ -375,10 +402,13 @@ impl OpDef for Unary {
             | Unary::Erfc
             | Unary::ErfInv
             | Unary::Lgamma
-            | Unary::Digamma
-            | Unary::IsFinite => check::float(op, x)?,
+            | Unary::Digamma => check::float(op, x)?,
         }
-        let dtype = if *self == Unary::IsFinite { DType::Bool } else { x.dtype };
+        let dtype = match self {
+            Unary::IsFinite => DType::Bool,
+            Unary::Abs => x.dtype.part(),
+            _ => x.dtype,
+        };
         check::result(op, dtype, x.shape.clone())
     }
 

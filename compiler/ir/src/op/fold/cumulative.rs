@@ -160,8 +160,8 @@ impl OpDef for Cumulative {
         let op = self.name();
         let [x] = check::operands(op, operands)?;
         match self.kind {
-            CumulativeKind::Sum | CumulativeKind::Prod => check::number(op, x)?,
-            CumulativeKind::Min | CumulativeKind::Max => {}
+            CumulativeKind::Sum | CumulativeKind::Prod => check::real_number(op, x)?,
+            CumulativeKind::Min | CumulativeKind::Max => check::ordered(op, x)?,
             CumulativeKind::LogSumExp => check::float(op, x)?,
         }
         check::axis(op, self.axis, x)?;

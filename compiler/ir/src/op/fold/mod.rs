@@ -82,6 +82,10 @@ fn check_body(op: &'static str, body: &Graph, scalars: &[&Type]) -> Result<(), I
                 format!("@{name} holds `{}`: bodies are elementwise ops of scalars", body.op(node));
             return refuse(message);
         }
+        // A fold's body is computed as it stands: nothing takes it apart.
+        if let Some(ty) = body.types(node).iter().find(|ty| ty.dtype.is_complex()) {
+            return refuse(format!("@{name} computes {ty}: bodies know no complex numbers"));
+        }
     }
     Ok(())
 }

@@ -228,6 +228,7 @@ impl OpDef for ReduceWindow {
             WindowCombine::Kind(kind) => {
                 let [x] = check::operands(op, operands)?;
                 kind.check(op, x)?;
+                check::dtype(op, x, |d| !d.is_complex(), "elements that are no complex numbers")?;
                 operands
             }
             WindowCombine::Body(body) => {

@@ -224,9 +224,12 @@ impl OpDef for Scatter {
             return Err(InferError::new(op, message));
         }
         match self.kind {
-            ScatterKind::Add | ScatterKind::Mul => check::number(op, x)?,
+            ScatterKind::Set => {}
+            ScatterKind::Add => check::number(op, x)?,
+            // The parts of a product are not products of the parts.
+            ScatterKind::Mul => check::real_number(op, x)?,
             ScatterKind::And | ScatterKind::Or | ScatterKind::Xor => check::bits(op, x)?,
-            ScatterKind::Set | ScatterKind::Min | ScatterKind::Max => {}
+            ScatterKind::Min | ScatterKind::Max => check::ordered(op, x)?,
         }
         if updates.dtype != x.dtype {
             let message = format!("operand {x} and updates {updates} differ in element type");
@@ -343,9 +346,11 @@ impl OpDef for Scatter {
         for kind in ScatterKind::ALL {
             for (i, dtype) in DType::ALL.into_iter().enumerate() {
                 let takes = match kind {
-                    ScatterKind::Set | ScatterKind::Min | ScatterKind::Max => true,
-                    ScatterKind::Add | ScatterKind::Mul => dtype != DType::Bool,
-                    ScatterKind::And | ScatterKind::Or | ScatterKind::Xor => !dtype.is_float(),
+                    ScatterKind::Set => true,
+                    ScatterKind::Min | ScatterKind::Max => !dtype.is_complex(),
+                    ScatterKind::Add => dtype != DType::Bool,
+                    ScatterKind::Mul => dtype != DType::Bool && !dtype.is_complex(),
+                    ScatterKind::And | ScatterKind::Or | ScatterKind::Xor => !dtype.is_inexact(),
                 };
                 if !takes || (kind != ScatterKind::Set && dtype.is_half()) {
                     continue;

@@ -1,6 +1,6 @@
 //! Rules for comparisons, choices and conversions.
 
-use kiln_ir::op::{BitcastConvert, Compare, Convert, Select, Unary};
+use kiln_ir::op::{BitcastConvert, Compare, Convert, Part, Select, Unary};
 use kiln_ir::{DType, Op, Scalar};
 
 use super::arithmetic::extremes;
@@ -27,6 +27,15 @@ pub(super) const CONVERT: &[Rule] =
 
 pub(super) const BITCAST: &[Rule] =
     &[("bitcast.same", bitcast_same), ("bitcast.twice", bitcast_twice)];
+
+pub(super) const COMPLEX: &[Rule] = &[("complex.parts", complex_of_parts)];
+
+/// The parts of one number make that number.
+fn complex_of_parts(site: &Site) -> Option<Term> {
+    let (re, im) = (site.maker(0), site.maker(1));
+    let parts = matches!((re.op(), im.op()), (Op::Part(Part::Real), Op::Part(Part::Imag)));
+    (parts && re.operands[0] == im.operands[0]).then(|| re.operands[0].into())
+}
 
 /// A value compared with itself: certain, but for floats, which may be NaN, only
 /// where NaN gives the same answer.

@@ -175,8 +175,10 @@ fn rules(op: &Op) -> [&'static [Rule]; 3] {
         Op::Scatter(_) => loops::SCATTER,
         Op::Constant(_) => fold::CONSTANT,
         Op::BitcastConvert(_) => choose::BITCAST,
+        Op::Complex(_) => choose::COMPLEX,
         Op::Parameter(_)
         | Op::Iota(_)
+        | Op::Part(_)
         | Op::Gather(_)
         | Op::ReduceBy(_)
         | Op::Sort(_)
@@ -208,6 +210,7 @@ pub fn rule_names() -> impl Iterator<Item = &'static str> {
         choose::SELECT,
         choose::CLAMP,
         choose::CONVERT,
+        choose::COMPLEX,
         views::BROADCAST,
         views::RESHAPE,
         views::TRANSPOSE,
