@@ -90,7 +90,8 @@ pub mod prelude {
 
     pub use crate::tensor::{Tensor, keepdims};
     pub use crate::{
-        Jit, Static, Tree, block_until_ready, device_get, device_put, jit, named_scope,
+        Jit, Static, Tree, block_until_ready, checkpoint, device_get, device_put, grad, jit,
+        named_scope, stop_gradient, value_and_grad, vmap,
     };
 }
 

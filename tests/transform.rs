@@ -61,6 +61,28 @@ fn a_step_inside_jit_trains_as_one_outside() {
     }
 }
 
+/// The README's first program.
+#[test]
+fn softmax_regression_learns_what_can_be_learned() {
+    #[derive(Tree)]
+    struct Model {
+        w: Tensor,
+        b: Tensor,
+    }
+    let step = jit(|model: Model, x: Tensor, y: Tensor| {
+        let loss = |m: &Model| -((x.dot(&m.w) + &m.b).log_softmax(-1) * &y).sum(-1).mean(..);
+        let (loss, slope) = value_and_grad(loss, &model);
+        (Model { w: model.w - 0.1 * slope.w, b: model.b - 0.1 * slope.b }, loss)
+    });
+    let mut model = Model { w: Tensor::zeros([4, 2], F32), b: Tensor::zeros([2], F32) };
+    let (x, _) = data();
+    let class = x.get((.., 0)).gt(0.0).astype(F32).reshape([5, 1]);
+    let y = Tensor::concatenate(&[&class, &(1.0 - &class)], 1);
+    let losses: Vec<f32> =
+        (0..50).map(|_| step.update(&mut model, &x, &y).unwrap().item().unwrap()).collect();
+    assert!((losses[0] - 2f32.ln()).abs() < 1e-6 && losses[49] < 0.4 * losses[0], "{losses:?}");
+}
+
 #[test]
 fn gradients_are_limits_of_differences() {
     let (x, y) = data();

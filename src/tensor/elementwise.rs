@@ -237,8 +237,8 @@ impl Tensor {
     /// ```
     /// use kiln::prelude::*;
     /// let x = Tensor::from([1000.0f32, f32::NEG_INFINITY]);
-    /// let sum = x.logaddexp(Tensor::from([1000.0f32, f32::NEG_INFINITY]));
-    /// assert_eq!(sum.to_vec::<f32>()?, [1000.6931, f32::NEG_INFINITY]);
+    /// let sum = x.logaddexp(Tensor::from([1000.0f32, f32::NEG_INFINITY])).to_vec::<f32>()?;
+    /// assert!((sum[0] - 1000.6931).abs() < 1e-3 && sum[1] == f32::NEG_INFINITY);
     /// # Ok::<(), kiln::Error>(())
     /// ```
     #[track_caller]
