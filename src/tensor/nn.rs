@@ -12,6 +12,8 @@ use crate::{DType, Type};
 
 impl Tensor {
     /// `exp(x) / Σ exp(x)` along an axis, without overflow.
+    ///
+    /// The maximum that is subtracted cancels: it is constant for derivatives.
     #[track_caller]
     pub fn softmax(&self, axis: impl Into<Axes>) -> Tensor {
         let (at, axis) = (At::caller(), keepdims(axis));
@@ -19,7 +21,7 @@ impl Tensor {
             Ok(wide) => wide,
             Err(poisoned) => return poisoned,
         };
-        let e = (&wide - wide.greatest("softmax", axis.clone(), at)).exp();
+        let e = (&wide - wide.greatest("softmax", axis.clone(), at).stopped(at)).exp();
         let p = &e / e.sum(axis);
         p.narrowed_to(self, at)
     }
@@ -32,7 +34,7 @@ impl Tensor {
             Ok(wide) => wide,
             Err(poisoned) => return poisoned,
         };
-        let shifted = &wide - wide.greatest("log_softmax", axis.clone(), at);
+        let shifted = &wide - wide.greatest("log_softmax", axis.clone(), at).stopped(at);
         let p = &shifted - shifted.exp().sum(axis).log();
         p.narrowed_to(self, at)
     }
@@ -47,7 +49,7 @@ impl Tensor {
         };
         // Subtracting an infinite maximum would give ∞ − ∞.
         let finite = |max: Tensor| max.isfinite().select(&max, max.like(0.0, at));
-        let greatest = |axes| wide.greatest("logsumexp", axes, at);
+        let greatest = |axes| wide.greatest("logsumexp", axes, at).stopped(at);
         let shift = finite(greatest(keepdims(axes.clone())));
         let sum = (&wide - &shift).exp().sum(axes.clone());
         let result = sum.log() + finite(greatest(axes));

@@ -24,17 +24,23 @@ use crate::{Error, Scalar, Tensor, Tree, Type};
 #[track_caller]
 pub fn stop_gradient<T: Tree>(tree: &T) -> T {
     let at = At::caller();
-    tree.map(&mut |leaf| match leaf.try_ty() {
-        // What is not traced is not being differentiated.
-        Ok(ty) if leaf.is_traced() && ty.dtype.is_float() => {
-            let mut identity = Graph::new("stop_gradient");
-            let x = identity.add_parameter(ty.clone(), ParameterInfo::default());
-            identity.add_output(x, "");
-            let call = Call { graph: Arc::new(identity), derivative: Derivative::Stop };
-            Tensor::apply(call, &[leaf], at)
+    tree.map(&mut |leaf| leaf.stopped(at))
+}
+
+impl Tensor {
+    /// The tensor as a constant. What is not traced is not being differentiated.
+    pub(crate) fn stopped(&self, at: At) -> Tensor {
+        match self.try_ty() {
+            Ok(ty) if self.is_traced() && ty.dtype.is_float() => {
+                let mut identity = Graph::new("stop_gradient");
+                let x = identity.add_parameter(ty.clone(), ParameterInfo::default());
+                identity.add_output(x, "");
+                let call = Call { graph: Arc::new(identity), derivative: Derivative::Stop };
+                Tensor::apply(call, &[self], at)
+            }
+            _ => self.clone(),
         }
-        _ => leaf.clone(),
-    })
+    }
 }
 
 /// The function, keeping nothing but its arguments for the way back, where it is computed
