@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use kiln_driver::Isa;
-use kiln_ir::{DType, Literal};
+use kiln_ir::{DType, Literal, Scalar};
 
 use crate::compare::{Closeness, difference};
 use crate::execute::{Way, build, run};
@@ -205,8 +205,12 @@ pub fn first_difference(program: &Program, isa: Isa) -> Option<String> {
 /// How near a rough output must be: a fraction of the largest element, since sums
 /// cancel, and generous units in the last place for what was rounded on the way.
 fn rough(want: &Literal) -> Closeness {
-    let largest =
-        want.iter().map(|s| s.as_f64().abs()).filter(|x| x.is_finite()).fold(1.0, f64::max);
+    let parts = |x: Scalar| match x.dtype().is_complex() {
+        true => [x.real(), x.imag()],
+        false => [x, x],
+    };
+    let magnitudes = want.iter().flat_map(parts).map(|x| x.as_f64().abs());
+    let largest = magnitudes.filter(|x| x.is_finite()).fold(1.0, f64::max);
     let relative = match want.ty().dtype {
         DType::F16 => 2e-2,
         DType::BF16 => 1e-1,

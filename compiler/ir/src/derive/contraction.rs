@@ -38,24 +38,27 @@ fn side(op: &DotGeneral, rule: &mut Rule<'_>, ct: Value, left: bool) -> Option<V
     let contracted: Vec<usize> = (skipped..skipped + other_free.len()).collect();
     // Both factors in the type that the sum is formed in: the result's.
     let wide_other = rule.convert_like(other, ct);
-    let dims = DotDims {
-        lhs_batch: batch,
-        rhs_batch: other_batch.clone(),
-        lhs_contract: contracted,
-        rhs_contract: other_free,
-    };
-    let dtype = rule.ty(ct).dtype;
-    let product = rule.add(DotGeneral { dims, dtype }, &[ct, wide_other]);
-    // Its axes: batch, own free axes, then the other's contracted axes in its own order.
+    // The other operand's contracted axes, in its own order, are the operand's.
     let mut pairs: Vec<(usize, usize)> =
         other_contract.iter().copied().zip(own_contract.iter().copied()).collect();
     pairs.sort_unstable();
-    let places: Vec<usize> = own_batch
-        .iter()
-        .copied()
-        .chain(own_free)
-        .chain(pairs.into_iter().map(|(_, own)| own))
-        .collect();
+    let summed = pairs.into_iter().map(|(_, own)| own);
+    // The factors stay on their sides, so that no transposition is left where the axes are
+    // in their usual places: [m, k] x [k, n].
+    let of_result = (ct, batch, contracted);
+    let of_other = (wide_other, other_batch.clone(), other_free);
+    let (lhs, rhs, places): (_, _, Vec<usize>) = match left {
+        true => {
+            (of_result, of_other, own_batch.iter().copied().chain(own_free).chain(summed).collect())
+        }
+        false => {
+            (of_other, of_result, own_batch.iter().copied().chain(summed).chain(own_free).collect())
+        }
+    };
+    let dims =
+        DotDims { lhs_batch: lhs.1, rhs_batch: rhs.1, lhs_contract: lhs.2, rhs_contract: rhs.2 };
+    let dtype = rule.ty(ct).dtype;
+    let product = rule.add(DotGeneral { dims, dtype }, &[lhs.0, rhs.0]);
     let mut permutation = vec![0; places.len()];
     for (k, &axis) in places.iter().enumerate() {
         permutation[axis] = k;
