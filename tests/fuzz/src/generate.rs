@@ -922,6 +922,9 @@ impl Generator {
                 operands.push(self.of_type(&ty.with_dtype(dtype)));
             }
         }
+        if operands.iter().any(|&o| self.ty(o).dtype.is_complex()) {
+            return;
+        }
         let keys = operands.iter().take_while(|&&o| self.known[o].exact).count();
         let count = 1 + self.random.below(keys);
         // A comparator is interpreted for every comparison.
