@@ -8,20 +8,24 @@
 //! broken, since that is a fault of lowering:
 //!
 //! - loads and stores stay inside their arguments;
-//! - no element of an argument is stored twice, but by scatters of one point, and, for loops, none is loaded
-//!   after it was stored ([`run_shared`] makes two arguments one buffer, so this is
-//!   where the rule on shared buffers is checked);
+//! - no element of an argument is stored twice, but by scatters of one point, and, for
+//!   loops, none is loaded after it was stored ([`run_shared`] makes two arguments one
+//!   buffer, so this is where the rule on shared buffers is checked);
 //! - slots and kept rows are filled before they are read.
+
+mod scalar;
+mod sort;
 
 use hashbrown::{HashMap, HashSet};
 use kiln_ir::op::{ArgKind, Compare, Part, ReduceKind};
 use kiln_ir::{DType, Scalar};
+use scalar::{binary, compare, convert, fma, is_nan, unary};
+use sort::run_sort;
 
-use crate::kernel::expr::{BinaryOp, UnaryOp};
-use crate::kernel::sort::{Key, Ordering, Sorted, Source};
+use crate::kernel::expr::BinaryOp;
 use crate::kernel::{
-    Argument, Axis, Body, Combine, Contraction, Expr, ExprId, Exprs, Index, Kernel, Loops,
-    Reduction, Scan, Scatter, Sort, Stage, Term,
+    Axis, Body, Combine, Contraction, Expr, ExprId, Exprs, Index, Kernel, Loops, Reduction, Scan,
+    Scatter, Stage, Term,
 };
 
 /// Dense elements of one type.
@@ -471,251 +475,4 @@ fn run_contraction(c: &Contraction, memory: &mut Memory) {
             memory.store(store.argument, index, values[store.value.0 as usize]);
         }
     });
-}
-
-fn run_sort(sort: &Sort, memory: &mut Memory) {
-    for row in 0..sort.rows() {
-        let at = |extent: u64, i: u64| {
-            ((row / sort.inner * extent + i) * sort.inner + row % sort.inner) as i64
-        };
-        let elements = |operand: &Sorted| match operand.from {
-            Source::Argument(a) => Buffer {
-                dtype: memory.kernel.arguments[a as usize].dtype,
-                elements: (0..sort.length).map(|i| memory.load(a, at(sort.length, i))).collect(),
-            },
-            Source::Position(dtype) => Buffer { dtype, elements: (0..sort.length).collect() },
-        };
-        let mut rows: Vec<Buffer> = sort.operands.iter().map(elements).collect();
-        let places = match &sort.order {
-            Ordering::Keys(keys) => merged(sort.length, |a, b| {
-                let key = |key: &Key| {
-                    let Buffer { dtype, elements } = &rows[key.operand as usize];
-                    let [a, b] = [a, b].map(|i| Scalar::from_bits(*dtype, elements[i]));
-                    let (low, high) = if key.descending { (b, a) } else { (a, b) };
-                    // NaN is above everything else, and equals itself.
-                    match (is_nan(low), is_nan(high)) {
-                        (false, false) => [Compare::Lt, Compare::Gt].map(|c| compare(c, low, high)),
-                        (low, high) => [!low & high, low & !high],
-                    }
-                };
-                let decided = keys.iter().map(key).find(|[less, greater]| *less || *greater);
-                decided.is_some_and(|[less, _]| less)
-            }),
-            Ordering::Function { exprs, before } => {
-                let order = needed(exprs, [*before]);
-                let mut values = vec![0; exprs.len()];
-                let argument = |row: &Buffer| Argument {
-                    dtype: row.dtype,
-                    elements: sort.length,
-                    reads: true,
-                    writes: false,
-                };
-                let arguments = rows.iter().map(argument).collect();
-                let body = Body::Sort(sort.clone());
-                let kernel = Kernel { name: memory.kernel.name.clone(), arguments, body };
-                let which: Vec<usize> = (0..rows.len()).collect();
-                let (buffers, written) = (&mut rows[..], HashSet::new());
-                let scattered = HashMap::new();
-                let row = Memory { kernel: &kernel, buffers, which: &which, written, scattered };
-                merged(sort.length, |a, b| {
-                    let points = vec![a as u64, b as u64];
-                    let place = Place { points, ..Place::default() };
-                    evaluate(exprs, &order, &place, &row, &mut values);
-                    values[before.0 as usize] != 0
-                })
-            }
-        };
-        for (operand, row) in sort.operands.iter().zip(&rows) {
-            let Some(to) = operand.to else { continue };
-            for (i, &place) in (0..sort.take).zip(&places) {
-                memory.store(to, at(sort.take, i), row.elements[place]);
-            }
-        }
-    }
-}
-
-/// The places of a row by the merges that [`Ordering::Function`] defines.
-fn merged(length: u64, mut before: impl FnMut(usize, usize) -> bool) -> Vec<usize> {
-    let mut runs: Vec<Vec<usize>> = (0..length as usize).map(|i| vec![i]).collect();
-    while runs.len() > 1 {
-        let mut longer = Vec::new();
-        let mut pairs = runs.into_iter();
-        while let Some(left) = pairs.next() {
-            let (mut left, mut right) =
-                (left.into_iter().peekable(), pairs.next().into_iter().flatten().peekable());
-            let mut run = Vec::new();
-            while let (Some(&l), Some(&r)) = (left.peek(), right.peek()) {
-                run.extend(if before(r, l) { right.next() } else { left.next() });
-            }
-            run.extend(left.chain(right));
-            longer.push(run);
-        }
-        runs = longer;
-    }
-    runs.pop().unwrap_or_default()
-}
-
-// --- scalars ------------------------------------------------------------
-
-fn is_nan(a: Scalar) -> bool {
-    a.dtype().is_float() && a.as_f64().is_nan()
-}
-
-fn f32_of(a: Scalar) -> f32 {
-    f32::from_bits(a.bits() as u32)
-}
-
-fn f64_of(a: Scalar) -> f64 {
-    f64::from_bits(a.bits())
-}
-
-fn from_f32(x: f32) -> Scalar {
-    Scalar::from_bits(DType::F32, x.to_bits().into())
-}
-
-fn from_f64(x: f64) -> Scalar {
-    Scalar::from_bits(DType::F64, x.to_bits())
-}
-
-fn integer(a: Scalar) -> i128 {
-    a.as_i128().expect("an integer")
-}
-
-fn unary(op: UnaryOp, a: Scalar) -> Scalar {
-    macro_rules! float {
-        ($x:expr, $from:ident) => {{
-            let x = $x;
-            $from(match op {
-                UnaryOp::Neg => -x,
-                UnaryOp::Abs => x.abs(),
-                UnaryOp::Sqrt => x.sqrt(),
-                UnaryOp::Floor => x.floor(),
-                UnaryOp::Ceil => x.ceil(),
-                UnaryOp::Round => x.round_ties_even(),
-                UnaryOp::Truncate => x.trunc(),
-                _ => unreachable!("{op:?} of a float"),
-            })
-        }};
-    }
-    match a.dtype() {
-        DType::F32 => float!(f32_of(a), from_f32),
-        DType::F64 => float!(f64_of(a), from_f64),
-        DType::Bool => Scalar::bool(a.bits() == 0),
-        dtype => {
-            let x = integer(a);
-            let y = match op {
-                UnaryOp::Neg => -x,
-                UnaryOp::Abs => x.abs(),
-                UnaryOp::Not => !x,
-                UnaryOp::PopulationCount => a.bits().count_ones().into(),
-                UnaryOp::CountLeadingZeros => {
-                    i128::from(a.bits().leading_zeros() + dtype.bits() - 64)
-                }
-                _ => unreachable!("{op:?} of an integer"),
-            };
-            Scalar::from_i128(dtype, y)
-        }
-    }
-}
-
-fn binary(op: BinaryOp, a: Scalar, b: Scalar) -> Scalar {
-    assert_eq!(a.dtype(), b.dtype(), "{op:?} of two types");
-    // One definition for both widths: NaN wins, then −0 is below +0.
-    macro_rules! float {
-        ($a:expr, $b:expr, $from:ident) => {{
-            let (x, y) = ($a, $b);
-            $from(match op {
-                BinaryOp::Add => x + y,
-                BinaryOp::Sub => x - y,
-                BinaryOp::Mul => x * y,
-                BinaryOp::Div => x / y,
-                BinaryOp::Rem => x % y,
-                BinaryOp::Scale => {
-                    // The first product is exact, so only the second rounds.
-                    let half = (y / 2.0).floor();
-                    x * half.exp2() * (y - half).exp2()
-                }
-                BinaryOp::Min | BinaryOp::Max if x.is_nan() => x,
-                BinaryOp::Min | BinaryOp::Max if y.is_nan() => y,
-                BinaryOp::Min if x < y || (x == y && x.is_sign_negative()) => x,
-                BinaryOp::Min => y,
-                BinaryOp::Max if x > y || (x == y && x.is_sign_positive()) => x,
-                BinaryOp::Max => y,
-                _ => unreachable!("{op:?} of floats"),
-            })
-        }};
-    }
-    match a.dtype() {
-        DType::F32 => float!(f32_of(a), f32_of(b), from_f32),
-        DType::F64 => float!(f64_of(a), f64_of(b), from_f64),
-        DType::F16 | DType::BF16 => unreachable!("{op:?} of half types"),
-        dtype => Scalar::from_i128(dtype, integers(op, dtype, integer(a), integer(b))),
-    }
-}
-
-/// On exact values; the caller wraps the result.
-fn integers(op: BinaryOp, dtype: DType, a: i128, b: i128) -> i128 {
-    let bits = i128::from(dtype.bits());
-    let in_range = (0..bits).contains(&b);
-    // The bit pattern as a non-negative number.
-    let pattern = a & ((1 << bits) - 1);
-    match op {
-        BinaryOp::Add => a + b,
-        BinaryOp::Sub => a - b,
-        // The product of two 64-bit values fits 128 bits as a pattern.
-        BinaryOp::Mul => a.wrapping_mul(b),
-        BinaryOp::Div if b == 0 => -1,
-        BinaryOp::Div => a / b,
-        BinaryOp::Rem if b == 0 => a,
-        BinaryOp::Rem => a % b,
-        BinaryOp::Min => a.min(b),
-        BinaryOp::Max => a.max(b),
-        BinaryOp::And => a & b,
-        BinaryOp::Or => a | b,
-        BinaryOp::Xor => a ^ b,
-        BinaryOp::ShiftLeft if in_range => pattern << b,
-        BinaryOp::ShiftRightLogical if in_range => pattern >> b,
-        BinaryOp::ShiftLeft | BinaryOp::ShiftRightLogical => 0,
-        BinaryOp::Scale => unreachable!("{op:?} of integers"),
-        BinaryOp::ShiftRightArithmetic => {
-            // Unsigned values shift their sign bit too.
-            let signed = if pattern >> (bits - 1) == 1 { pattern - (1 << bits) } else { pattern };
-            signed >> if in_range { b } else { bits - 1 }
-        }
-    }
-}
-
-fn fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar {
-    match a.dtype() {
-        DType::F32 => from_f32(f32_of(a).mul_add(f32_of(b), f32_of(c))),
-        DType::F64 => from_f64(f64_of(a).mul_add(f64_of(b), f64_of(c))),
-        DType::Bool => Scalar::bool(a.bits() & b.bits() | c.bits() != 0),
-        dtype => {
-            Scalar::from_i128(dtype, integer(a).wrapping_mul(integer(b)).wrapping_add(integer(c)))
-        }
-    }
-}
-
-fn compare(op: Compare, a: Scalar, b: Scalar) -> bool {
-    let order = if a.dtype().is_float() {
-        a.as_f64().partial_cmp(&b.as_f64())
-    } else {
-        Some(integer(a).cmp(&integer(b)))
-    };
-    match op {
-        Compare::Eq => order.is_some_and(|o| o.is_eq()),
-        Compare::Ne => !order.is_some_and(|o| o.is_eq()),
-        Compare::Lt => order.is_some_and(|o| o.is_lt()),
-        Compare::Le => order.is_some_and(|o| o.is_le()),
-        Compare::Gt => order.is_some_and(|o| o.is_gt()),
-        Compare::Ge => order.is_some_and(|o| o.is_ge()),
-    }
-}
-
-fn convert(a: Scalar, to: DType) -> Scalar {
-    match a.dtype() {
-        DType::F64 if to == DType::F32 => from_f32(f64_of(a) as f32),
-        dtype if dtype.is_float() => Scalar::from_f64(to, a.as_f64()),
-        _ => Scalar::from_i128(to, integer(a)),
-    }
 }

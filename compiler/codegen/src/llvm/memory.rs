@@ -32,6 +32,9 @@ use crate::kernel::{Axis, ExprId, Index, Scatter, Store, Term};
 const FIRST: i64 = 3;
 const SECOND: i64 = 2;
 
+/// Bytes up to which what comes next has room in the first cache beside what is there.
+const NEAR: i64 = 8 << 10;
+
 /// Where the elements of the lanes are.
 enum Address<'c> {
     /// All lanes at one element.
@@ -334,11 +337,12 @@ impl<'c> Emitter<'_, 'c> {
         b.intrinsic_void("llvm.prefetch", &[b.ptr_ty()], &args);
     }
 
-    /// Asks for what a load will read `steps` on along `axis`, without loading.
+    /// Asks for what a load will read at the next step along `axis`, without loading: into
+    /// the first cache if it is near.
     pub fn prefetch_load(
         &self,
         (argument, index): (u32, &Index),
-        (axis, steps): (Axis, u64),
+        axis: Axis,
         place: &Place<'c>,
         values: &Values<'c>,
     ) {
@@ -351,7 +355,8 @@ impl<'c> Emitter<'_, 'c> {
             return;
         }
         if let Address::Ascending(ptr) = self.address(argument, index, place, values) {
-            self.prefetch_at(ptr, step * size * steps as i64, SECOND);
+            let bytes = step * size;
+            self.prefetch_at(ptr, bytes, if bytes.abs() <= NEAR { FIRST } else { SECOND });
         }
     }
 

@@ -26,9 +26,6 @@ use crate::llvm::reduce::{Accumulators, STATE, States};
 /// Elements by which kept arrays are longer than their row, at least.
 const PADDING: u64 = 64;
 
-/// How many points on the row is that is prefetched.
-const AHEAD: u64 = 2;
-
 /// Where kept arrays and accumulators are in scratch memory.
 struct Scratch {
     /// By array number.
@@ -330,8 +327,7 @@ impl<'c> Pass<'_, '_, 'c> {
             accumulators.step(states, u as u32, number, place, values);
             if let (Some(last), None) = (body.loops.points.len().checked_sub(1), strip.until) {
                 for &load in self.next {
-                    let along = (Axis::Point(last as u32), AHEAD);
-                    emitter.prefetch_load(load, along, place, values);
+                    emitter.prefetch_load(load, Axis::Point(last as u32), place, values);
                 }
             }
         }
